@@ -1,0 +1,79 @@
+"""The draft tree: tokens proposed for one verifying forward, and where each came from.
+
+Knows no model, no Trie and no text. Built by drafters, read by the adapter (mask and positions),
+by the acceptance walk and by the page.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["DraftTree", "TokenSource"]
+
+
+class TokenSource(StrEnum):
+    """Where a token came from. `PROMPT` and `OUTPUT` are this conversation's own."""
+
+    PROMPT = "prompt"
+    OUTPUT = "output"
+    HISTORY = "history"
+    DOCUMENT = "document"
+    RECYCLED = "recycled"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTree:
+    """A tree of tokens given by parent indexes; node 0 is the root token, a parent precedes its children.
+
+    Nodes stand in depth-first order with the likeliest child first, so that the first branch is
+    nodes 0, 1, 2, … and its keys land where plain decoding puts them.
+
+    Args:
+        token_ids: token of each node; `token_ids[0]` is the root, the last committed token.
+        parents: node index of each node's parent; -1 for the root.
+        sources: source of each node; `MODEL` for the root.
+        probabilities: estimated probability that the node is reached, 1.0 for the root.
+        positions: where the token stands in the log of its source (a position of the request view
+            for `PROMPT` and `OUTPUT`, of the Trie's log for `HISTORY` and `DOCUMENT`); -1: nowhere.
+        match_length: length in tokens of the longest context suffix that was found; 0: none.
+    """
+
+    token_ids: tuple[int, ...]
+    parents: tuple[int, ...]
+    sources: tuple[TokenSource, ...]
+    probabilities: tuple[float, ...]
+    positions: tuple[int, ...]
+    match_length: int = 0
+
+    @classmethod
+    def root_only(cls, token_id: int) -> "DraftTree":
+        """The tree that drafts nothing: a plain decode step."""
+        return cls((token_id,), (-1,), (TokenSource.MODEL,), (1.0,), (-1,))
+
+    @property
+    def width(self) -> int:
+        """Number of nodes, root included."""
+        return len(self.token_ids)
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Distance of each node from the root."""
+        depths: list[int] = []
+        for parent in self.parents:
+            depths.append(0 if parent < 0 else depths[parent] + 1)
+        return tuple(depths)
+
+    def children(self) -> list[dict[int, int]]:
+        """For each node, its children as token id → node index."""
+        children: list[dict[int, int]] = [{} for _ in self.token_ids]
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                children[parent][self.token_ids[node]] = node
+        return children
+
+    def path(self, node: int) -> list[int]:
+        """Node indexes from the root to `node`, both included."""
+        path = [node]
+        while self.parents[path[-1]] >= 0:
+            path.append(self.parents[path[-1]])
+        return path[::-1]
