@@ -1,0 +1,23 @@
+"""The services: the only place where engine and database meet. No page and no HTTP in here.
+
+service = ChatService(ServiceConfig(data_dir, cache_dir, model="smollm2-135m"))
+service.start()                                  # returns at once; a thread loads the model
+service.state                      -> EngineState
+service.wait_until_ready(timeout)  -> EngineState
+service.conversations()            -> list[storage.Conversation], newest first
+service.messages(conversation_id)  -> list[ChatMessage], the current branch in order
+service.rename_conversation(conversation_id, title)
+service.delete_conversation(conversation_id)
+service.ask(conversation_id | None, text, options)   -> AnswerJob
+service.regenerate(conversation_id, options)         -> AnswerJob
+service.running_job(conversation_id)                 -> AnswerJob | None
+service.complete([{"role", "content"}], options, is_cancelled=None) -> Completion
+service.import_paths(paths)        -> ImportJob
+service.running_import()           -> ImportJob | None
+service.documents()                -> list[storage.Source]
+service.trie_statistics()          -> lookahead.trie.TrieStatistics | None
+service.close()
+
+AnswerJob: conversation_id, message_id, stop(), snapshot(), wait_for_change(version, timeout)
+ImportJob: cancel(), snapshot(), wait_for_change(version, timeout)
+"""

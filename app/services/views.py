@@ -1,0 +1,197 @@
+"""What the page and the API are shown: frozen pictures of the engine, of answers and of imports.
+
+Knows no database, no model and no page. Made by the jobs and the chat service, read by handlers,
+presenters and the HTTP API.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from lookahead.events import GenerationStats, StepDone
+
+__all__ = [
+    "ANSWER_OVER",
+    "IMPORT_OVER",
+    "AnswerNumbers",
+    "AnswerOptions",
+    "AnswerSnapshot",
+    "AnswerStatus",
+    "ChatMessage",
+    "Completion",
+    "EngineState",
+    "EngineStatus",
+    "ImportSnapshot",
+    "ImportStatus",
+    "ServiceConfig",
+]
+
+EngineStatus = Literal["preparing", "loading", "ready", "failed"]
+AnswerStatus = Literal["queued", "prefill", "decoding", "complete", "stopped", "failed"]
+ImportStatus = Literal["waiting", "running", "complete", "cancelled", "failed"]
+
+ANSWER_OVER = frozenset({"complete", "stopped", "failed"})
+IMPORT_OVER = frozenset({"complete", "cancelled", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceConfig:
+    """What the chat service is started with.
+
+    Args:
+        data_dir: folder of the database. `cache_dir`: folder of what can be made again.
+        model: a folder, a hub id or a known name.
+        strict: True, False, or None for what suits the device and dtype.
+        context_length: tokens of context to use at most; None: all the model has.
+    """
+
+    data_dir: Path
+    cache_dir: Path
+    model: str = "smollm2-135m"
+    device: str = "auto"
+    dtype: str = "auto"
+    strict: bool | None = None
+    context_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """Where the model stands; `detail` is one sentence for people."""
+
+    status: EngineStatus
+    detail: str
+    model: str
+    mode: str = ""
+    mode_reason: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether questions are answered at once."""
+        return self.status == "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """How one answer is made. `temperature` None: what the model's generation config says."""
+
+    lookahead: bool = True
+    temperature: float | None = 0.0
+    max_new_tokens: int = 1024
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerNumbers:
+    """The numbers under an answer, of a running one or of a saved one."""
+
+    num_tokens: int
+    num_steps: int
+    num_forwards: int
+    tokens_per_second: float
+    tokens_per_step: float
+    acceptance_rate: float
+    reused_length: int
+    prefilled_length: int
+    mode: str = ""
+    seed: int | None = None
+    reason: str = ""
+
+    @classmethod
+    def from_stats(cls, stats: GenerationStats, reason: str = "") -> "AnswerNumbers":
+        """The numbers of the engine's counters, finished or not."""
+        return cls(
+            num_tokens=stats.num_tokens,
+            num_steps=stats.num_steps,
+            num_forwards=stats.num_forwards,
+            tokens_per_second=stats.tokens_per_second,
+            tokens_per_step=stats.tokens_per_step,
+            acceptance_rate=stats.acceptance_rate,
+            reused_length=stats.reused_length,
+            prefilled_length=stats.prefilled_length,
+            mode=stats.mode,
+            seed=stats.seed,
+            reason=reason,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSnapshot:
+    """An answer as it stands now; everything in it is cumulative, so snapshots may be missed.
+
+    Args:
+        version: grows with every change; give it to `wait_for_change`.
+        notice: one sentence about what was done to make it fit ("" where nothing was).
+        error: one sentence, set where `status` is "failed".
+    """
+
+    version: int
+    conversation_id: int
+    message_id: int
+    status: AnswerStatus
+    text: str = ""
+    numbers: AnswerNumbers | None = None
+    steps: tuple[StepDone, ...] = ()
+    notice: str = ""
+    error: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status in ANSWER_OVER
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """A saved message of the conversation's current branch.
+
+    Args:
+        role: "user" or "assistant".
+        status: "streaming" (a job is writing it), "complete", "stopped" or "failed".
+        numbers: of an answer that was finished; None for the user's messages.
+    """
+
+    id: int
+    conversation_id: int
+    role: str
+    text: str
+    status: str
+    numbers: AnswerNumbers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """An answer to `/v1`: not saved, not part of the history."""
+
+    text: str
+    prompt_length: int
+    num_tokens: int
+    reason: str  # a value of lookahead.events.FinishReason
+    model: str
+    numbers: AnswerNumbers
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSnapshot:
+    """An import as it stands now, cumulative.
+
+    Args:
+        num_files_done: files looked at; `num_files_total`: files found so far.
+        num_documents: files that were taken in. `num_tokens`: tokens in them.
+        skipped: (path, reason) of each file that was not.
+        current: path of the file being read.
+    """
+
+    version: int
+    status: ImportStatus
+    num_files_done: int = 0
+    num_files_total: int = 0
+    num_documents: int = 0
+    num_tokens: int = 0
+    skipped: tuple[tuple[str, str], ...] = field(default=())
+    current: str = ""
+    error: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status in IMPORT_OVER
