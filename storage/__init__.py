@@ -1,0 +1,58 @@
+"""Rows in, rows out: chats, documents, sequences and what was learned, in one SQLite file.
+
+Knows no torch, no page, no decoding. `Database` is the precious file, `SegmentCache` the disposable
+one; everything given back is a frozen dataclass of `storage.records`.
+"""
+
+from storage.database import DATABASE_NAME, Database
+from storage.errors import (
+    DatabaseBusyError,
+    DatabaseClosedError,
+    DatabaseDamagedError,
+    DatabaseFullError,
+    DataFolderError,
+    MigrationError,
+    RecordExistsError,
+    RecordNotFoundError,
+    SchemaTooNewError,
+    StorageError,
+)
+from storage.records import (
+    Conversation,
+    DocumentMatch,
+    DraftRecord,
+    GenerationRecord,
+    Message,
+    NewSequence,
+    SequenceOrigin,
+    SequenceRecord,
+    Source,
+    StepRecord,
+)
+from storage.segment_cache import SegmentCache
+
+__all__ = [
+    "DATABASE_NAME",
+    "Conversation",
+    "DataFolderError",
+    "Database",
+    "DatabaseBusyError",
+    "DatabaseClosedError",
+    "DatabaseDamagedError",
+    "DatabaseFullError",
+    "DocumentMatch",
+    "DraftRecord",
+    "GenerationRecord",
+    "Message",
+    "MigrationError",
+    "NewSequence",
+    "RecordExistsError",
+    "RecordNotFoundError",
+    "SchemaTooNewError",
+    "SegmentCache",
+    "SequenceOrigin",
+    "SequenceRecord",
+    "Source",
+    "StepRecord",
+    "StorageError",
+]

@@ -1,0 +1,128 @@
+"""Connections to the database file, one per thread, and the transactions on them.
+
+Knows files, pragmas and threads, not the tables. Called by the stores and by `database.py`.
+"""
+
+import contextlib
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlite_utils import Database as Connection
+
+from storage.errors import DatabaseClosedError, translated_errors
+from storage.migrations import Migration
+from storage.upgrade import migrate, prepare_file, prepare_folder, refuse_unusable
+
+__all__ = ["Connections", "Row"]
+
+logger = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+BUSY_TIMEOUT_SECONDS = 10.0
+
+# FULL: what is committed survives a power cut too. secure_delete: what is deleted is overwritten.
+PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON")
+
+
+class Connections:
+    """The file at `path`, migrated to the last step of `migrations`."""
+
+    def __init__(self, path: Path, migrations: Sequence[Migration]) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._by_thread: dict[threading.Thread, Connection] = {}
+        self._is_closed = False
+        prepare_folder(path.parent)
+        refuse_unusable(path, migrations)
+        prepare_file(path)
+        try:
+            with translated_errors(path):
+                connection = self.current()
+                connection.enable_wal()
+                migrate(path, connection, migrations)
+        except BaseException:
+            self.close()
+            raise
+
+    def current(self) -> Connection:
+        """The calling thread's connection, opened on its first call."""
+        thread = threading.current_thread()
+        connection = self._by_thread.get(thread)
+        if connection is not None:
+            return connection
+        with self._lock:
+            if self._is_closed:
+                raise DatabaseClosedError(f"{self.path.name} was used after it was closed.")
+            for ended in [other for other in self._by_thread if not other.is_alive()]:
+                self._by_thread.pop(ended).close()
+            connection = self._open()
+            self._by_thread[thread] = connection
+        return connection
+
+    def _open(self) -> Connection:
+        # Transactions are begun explicitly (isolation_level). Only the owning thread uses a
+        # connection, but closing happens elsewhere (check_same_thread).
+        raw = sqlite3.connect(
+            self.path,
+            timeout=BUSY_TIMEOUT_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection = Connection(raw, execute_plugins=False)
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """All rows of a query."""
+        with translated_errors(self.path):
+            return list(self.current().query(sql, parameters))
+
+    def row(self, sql: str, parameters: Sequence[object] = ()) -> Row | None:
+        """The first row of a query, or None."""
+        return next(iter(self.rows(sql, parameters)), None)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """All writes in the block, or none of them. Not to be nested."""
+        with translated_errors(self.path):
+            connection = self.current()
+            assert not connection.conn.in_transaction, "transactions do not nest"
+            connection.conn.execute("BEGIN IMMEDIATE")  # a lock taken later could fail as busy
+            try:
+                yield connection
+                connection.conn.execute("COMMIT")
+            finally:
+                connection.rollback()  # nothing to do after a commit
+
+    def truncate_log(self) -> None:
+        """Move what is in the write-ahead log into the file and empty it, unless somebody reads.
+
+        After deletions: the log still holds what was there before.
+        """
+        connection = self.current()
+        try:
+            with translated_errors(self.path):
+                connection.execute("PRAGMA busy_timeout = 1000")
+                is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
+        if is_busy:
+            logger.info("The write-ahead log is in use; it will be emptied later")
+
+    def close(self) -> None:
+        """Close every connection; the last one empties the write-ahead log. Idempotent.
+
+        Threads that still use the database get DatabaseClosedError from then on.
+        """
+        with self._lock:
+            self._is_closed = True
+            connections = list(self._by_thread.values())
+            self._by_thread.clear()
+        for connection in connections:
+            connection.close()

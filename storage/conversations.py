@@ -1,0 +1,90 @@
+"""The chats: creating, listing, renaming, deleting.
+
+Knows nothing of messages but that they go with their chat. Called by the app's services.
+"""
+
+from storage.connections import Connections, Row
+from storage.errors import RecordNotFoundError
+from storage.records import Conversation
+from storage.times import now, parse_time
+
+__all__ = ["Conversations"]
+
+
+class Conversations:
+    """The table `conversations`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def create(self, title: str = "") -> Conversation:
+        """A new, empty chat."""
+        time = now()
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO conversations (title, created_at, updated_at) VALUES (?, ?, ?)",
+                [title, time, time],
+            )
+        assert cursor.lastrowid is not None
+        return self.get(cursor.lastrowid)
+
+    def get(self, conversation_id: int) -> Conversation:
+        """The chat. Raises RecordNotFoundError."""
+        row = self._connections.row("SELECT * FROM conversations WHERE id = ?", [conversation_id])
+        if row is None:
+            raise not_found(conversation_id)
+        return conversation(row)
+
+    def rename(self, conversation_id: int, title: str) -> None:
+        """Give the chat another title; its place in the list stays. Raises RecordNotFoundError."""
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE conversations SET title = ? WHERE id = ?", [title, conversation_id]
+            )
+            if not cursor.rowcount:
+                raise not_found(conversation_id)
+
+    def delete(self, conversation_id: int) -> list[int]:
+        """Delete the chat with all that came of it, and overwrite where it stood.
+
+        Returns the ids of its history sequences, to be forgotten by the Trie. Raises
+        RecordNotFoundError.
+        """
+        with self._connections.transaction() as connection:
+            sequence_ids = [
+                row[0]
+                for row in connection.execute(
+                    "SELECT sequences.id FROM sequences"
+                    " JOIN sources ON sources.id = sequences.source_id"
+                    " WHERE sources.conversation_id = ? ORDER BY sequences.id",
+                    [conversation_id],
+                )
+            ]
+            cursor = connection.execute("DELETE FROM conversations WHERE id = ?", [conversation_id])
+            if not cursor.rowcount:
+                raise not_found(conversation_id)
+        self._connections.truncate_log()
+        return sequence_ids
+
+    def list(self) -> list[Conversation]:
+        """All chats, the one with the latest message first."""
+        rows = self._connections.rows(
+            "SELECT * FROM conversations ORDER BY updated_at DESC, id DESC"
+        )
+        return [conversation(row) for row in rows]
+
+
+def not_found(conversation_id: int) -> RecordNotFoundError:
+    """The error for a chat that is not there."""
+    return RecordNotFoundError(f"Chat {conversation_id} does not exist; it may have been deleted.")
+
+
+def conversation(row: Row) -> Conversation:
+    """The record of a row."""
+    return Conversation(
+        id=row["id"],
+        title=row["title"],
+        current_message_id=row["current_message_id"],
+        created_at=parse_time(row["created_at"]),
+        updated_at=parse_time(row["updated_at"]),
+    )

@@ -1,0 +1,65 @@
+"""The one precious file: opens it and holds a store for each kind of row.
+
+Knows no SQL. Made by the app at start, closed by it at the end.
+"""
+
+from pathlib import Path
+from types import TracebackType
+
+from storage.connections import Connections
+from storage.conversations import Conversations
+from storage.facts import Facts
+from storage.generations import Generations
+from storage.messages import Messages
+from storage.migrations import MIGRATIONS
+from storage.sequences import Sequences
+from storage.settings import StoredSettings
+from storage.sources import Sources
+from storage.successors import Successors
+from storage.tokenizers import Tokenizers
+
+__all__ = ["DATABASE_NAME", "Database"]
+
+DATABASE_NAME = "lookahead-chat.db"
+
+
+class Database:
+    """The database in `data_dir`, created or brought to this version; usable from any thread.
+
+    Raises DataFolderError, DatabaseDamagedError, SchemaTooNewError, MigrationError,
+    DatabaseFullError or DatabaseBusyError; a file that cannot be used is left as it is. Every call
+    on a store may raise these too, and DatabaseClosedError after `close`.
+
+    Attributes:
+        path: the file.
+        database_id: tells this database from every other one, wherever the file is moved.
+    """
+
+    def __init__(self, data_dir: Path | str) -> None:
+        self.path = Path(data_dir) / DATABASE_NAME
+        self._connections = Connections(self.path, MIGRATIONS)
+        self.conversations = Conversations(self._connections)
+        self.messages = Messages(self._connections)
+        self.generations = Generations(self._connections)
+        self.sources = Sources(self._connections)
+        self.sequences = Sequences(self._connections)
+        self.tokenizers = Tokenizers(self._connections)
+        self.successors = Successors(self._connections)
+        self.facts = Facts(self._connections)
+        self.settings = StoredSettings(self._connections)
+        self.database_id: str = self.settings.get("database_id")
+
+    def close(self) -> None:
+        """Close every connection, of all threads. Idempotent."""
+        self._connections.close()
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,122 @@
+"""How answers came about: their statistics and their steps.
+
+Knows no engine; the counters carry the engine's names. Written by `messages.py` together with the
+answer, read by the app's services.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+
+from sqlite_utils import Database as Connection
+
+from storage.connections import Connections, Row
+from storage.records import DraftOrigin, DraftRecord, GenerationRecord, StepRecord
+from storage.token_blobs import pack_token_ids, unpack_token_ids
+
+__all__ = ["Generations", "insert_generation"]
+
+GENERATION_COLUMNS = tuple(f.name for f in fields(GenerationRecord) if f.name != "id")
+
+
+class Generations:
+    """The tables `generations` and `steps`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def for_message(self, message_id: int) -> GenerationRecord | None:
+        """How this answer came about; None where that was not recorded."""
+        row = self._connections.row("SELECT * FROM generations WHERE message_id = ?", [message_id])
+        return None if row is None else generation(row)
+
+    def list_steps(self, generation_id: int) -> list[StepRecord]:
+        """The steps of a generation, in order."""
+        rows = self._connections.rows(
+            "SELECT * FROM steps WHERE generation_id = ? ORDER BY step_index", [generation_id]
+        )
+        return [step(row) for row in rows]
+
+
+def insert_generation(
+    connection: Connection,
+    message_id: int,
+    generation: GenerationRecord,
+    steps: Sequence[StepRecord],
+) -> int:
+    """Write both within the caller's transaction; returns the generation's id."""
+    values = {name: getattr(generation, name) for name in GENERATION_COLUMNS}
+    values["message_id"] = message_id
+    values["seed"] = None if generation.seed is None else str(generation.seed)
+    values["accepted_by_source"] = json.dumps(
+        {str(source): count for source, count in generation.accepted_by_source.items()}
+    )
+    cursor = connection.execute(
+        f"INSERT INTO generations ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
+        list(values.values()),
+    )
+    assert cursor.lastrowid is not None
+    connection.conn.executemany(
+        "INSERT INTO steps (generation_id, step_index, width, rows, accepted_length, match_length,"
+        " token_ids, accepted_nodes, draft, seconds, draft_seconds)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [step_values(cursor.lastrowid, step) for step in steps],
+    )
+    return cursor.lastrowid
+
+
+def step_values(generation_id: int, step: StepRecord) -> tuple[object, ...]:
+    """A step as its row."""
+    return (
+        generation_id,
+        step.index,
+        step.width,
+        step.rows,
+        step.accepted_length,
+        step.match_length,
+        pack_token_ids(step.token_ids),
+        compact_json(step.accepted_nodes),
+        compact_json({f.name: getattr(step.draft, f.name) for f in fields(DraftRecord)}),
+        step.seconds,
+        step.draft_seconds,
+    )
+
+
+def compact_json(value: object) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def generation(row: Row) -> GenerationRecord:
+    """The record of a row."""
+    seed = None if row["seed"] is None else int(row["seed"])
+    accepted_by_source = json.loads(row["accepted_by_source"])
+    return GenerationRecord(**{**row, "seed": seed, "accepted_by_source": accepted_by_source})
+
+
+def step(row: Row) -> StepRecord:
+    """The record of a row."""
+    draft = json.loads(row["draft"])
+    return StepRecord(
+        index=row["step_index"],
+        width=row["width"],
+        rows=row["rows"],
+        accepted_length=row["accepted_length"],
+        match_length=row["match_length"],
+        token_ids=tuple(unpack_token_ids(row["token_ids"]).tolist()),
+        accepted_nodes=tuple(json.loads(row["accepted_nodes"])),
+        draft=DraftRecord(
+            token_ids=tuple(draft["token_ids"]),
+            parents=tuple(draft["parents"]),
+            sources=tuple(draft["sources"]),
+            probabilities=tuple(draft["probabilities"]),
+            origins=tuple(origin(value) for value in draft["origins"]),
+        ),
+        seconds=row["seconds"],
+        draft_seconds=row["draft_seconds"],
+    )
+
+
+def origin(value: list[int] | int | None) -> DraftOrigin:
+    """A node's origin as JSON has it, as the record has it."""
+    return (value[0], value[1]) if isinstance(value, list) else value

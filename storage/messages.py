@@ -1,0 +1,260 @@
+"""The messages of the chats: a tree by parent, of which one branch is current.
+
+An answer is a row from its first moment ("streaming"), is saved as it grows, and is finished in one
+transaction with its statistics, its steps and its history sequence. Knows no model and no Trie.
+Called by the app's services.
+"""
+
+from collections.abc import Sequence
+
+from sqlite_utils import Database as Connection
+
+from storage.connections import Connections, Row
+from storage.errors import RecordExistsError, RecordNotFoundError
+from storage.generations import insert_generation
+from storage.records import (
+    AnswerStatus,
+    FinalStatus,
+    GenerationRecord,
+    Message,
+    NewSequence,
+    Role,
+    StepRecord,
+)
+from storage.sequences import insert_sequence
+from storage.sources import ensure_history_source
+from storage.times import now, parse_time
+from storage.token_blobs import TokenIds, pack_token_ids, unpack_token_ids
+
+__all__ = ["Messages"]
+
+CURRENT_BRANCH = """
+    WITH RECURSIVE branch (id, parent_id, distance) AS (
+        SELECT id, parent_id, 0 FROM messages WHERE id = (
+            SELECT coalesce(current_message_id, (
+                SELECT max(id) FROM messages WHERE conversation_id = conversations.id
+            )) FROM conversations WHERE id = ?
+        )
+        UNION ALL
+        SELECT messages.id, messages.parent_id, distance + 1
+        FROM branch JOIN messages ON messages.id = branch.parent_id
+    )
+    SELECT messages.* FROM branch JOIN messages USING (id) ORDER BY distance DESC
+"""
+
+NEWEST_LEAF = """
+    WITH RECURSIVE branch (id) AS (
+        VALUES (?)
+        UNION ALL
+        SELECT max(messages.id) FROM branch JOIN messages ON messages.parent_id = branch.id
+        HAVING max(messages.id) IS NOT NULL
+    )
+    SELECT max(id) FROM branch
+"""
+
+
+class Messages:
+    """The table `messages`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def add_user(self, conversation_id: int, parent_id: int | None, text: str) -> Message:
+        """Save what the user wrote, as the end of the current branch.
+
+        Raises RecordNotFoundError where the chat, or the parent in it, does not exist.
+        """
+        return self._add(conversation_id, parent_id, "user", "complete", text)
+
+    def start_answer(
+        self, conversation_id: int, parent_id: int | None, *, tokenizer_id: int | None = None
+    ) -> Message:
+        """An empty answer with the status "streaming", as the end of the current branch.
+
+        `tokenizer_id` tells what its token ids will mean. Raises RecordNotFoundError as above.
+        """
+        return self._add(
+            conversation_id, parent_id, "assistant", "streaming", tokenizer_id=tokenizer_id
+        )
+
+    def _add(
+        self,
+        conversation_id: int,
+        parent_id: int | None,
+        role: Role,
+        status: AnswerStatus,
+        text: str = "",
+        *,
+        tokenizer_id: int | None = None,
+    ) -> Message:
+        time = now()
+        with self._connections.transaction() as connection:
+            require_place(connection, conversation_id, parent_id)
+            cursor = connection.execute(
+                "INSERT INTO messages (conversation_id, parent_id, role, status, text, token_ids,"
+                " tokenizer_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, x'', ?, ?, ?)",
+                [conversation_id, parent_id, role, status, text, tokenizer_id, time, time],
+            )
+            assert cursor.lastrowid is not None
+            connection.execute(
+                "UPDATE conversations SET current_message_id = ?, updated_at = ? WHERE id = ?",
+                [cursor.lastrowid, time, conversation_id],
+            )
+        return self.get(cursor.lastrowid)
+
+    def save_progress(self, message_id: int, text: str, token_ids: TokenIds) -> None:
+        """Save what the answer is so far. Raises RecordNotFoundError where it is not streaming."""
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE messages SET text = ?, token_ids = ?, updated_at = ?"
+                " WHERE id = ? AND status = 'streaming'",
+                [text, pack_token_ids(token_ids), now(), message_id],
+            )
+            if not cursor.rowcount:
+                raise RecordNotFoundError(
+                    f"Answer {message_id} is not being written; its chat may have been deleted."
+                )
+
+    def finish_answer(
+        self,
+        message_id: int,
+        *,
+        text: str,
+        token_ids: TokenIds,
+        status: FinalStatus,
+        generation: GenerationRecord | None = None,
+        steps: Sequence[StepRecord] = (),
+        sequence: NewSequence | None = None,
+        error: str = "",
+    ) -> int | None:
+        """Save the whole answer with all that belongs to it, in one transaction.
+
+        `error`: why it failed, in one sentence. `steps` need a `generation`. Returns the id of the
+        history sequence, if one was given that is not empty. Raises RecordNotFoundError where the
+        answer is gone, RecordExistsError where it was finished before.
+        """
+        assert generation is not None or not steps, "steps belong to a generation"
+        time = now()
+        with self._connections.transaction() as connection:
+            conversation_id = require_unfinished(connection, message_id)
+            connection.execute(
+                "UPDATE messages SET text = ?, token_ids = ?, status = ?, error = ?, updated_at = ?"
+                " WHERE id = ?",
+                [text, pack_token_ids(token_ids), status, error, time, message_id],
+            )
+            connection.execute(
+                "UPDATE conversations SET updated_at = ? WHERE id = ?", [time, conversation_id]
+            )
+            if generation is not None:
+                insert_generation(connection, message_id, generation, steps)
+            if sequence is None or not len(sequence.token_ids):
+                return None
+            source_id = ensure_history_source(connection, conversation_id)
+            return insert_sequence(
+                connection,
+                source_id=source_id,
+                tokenizer_id=sequence.tokenizer_id,
+                token_ids=sequence.token_ids,
+                message_id=message_id,
+            )
+
+    def recover_interrupted(self) -> int:
+        """Mark answers that an ended process left "streaming" as "stopped"; returns how many.
+
+        To be called at start, before any answer is begun. What was saved of them stays.
+        """
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE messages SET status = 'stopped' WHERE status = 'streaming'"
+            )
+            return cursor.rowcount
+
+    def get(self, message_id: int) -> Message:
+        """The message. Raises RecordNotFoundError."""
+        row = self._connections.row("SELECT * FROM messages WHERE id = ?", [message_id])
+        if row is None:
+            raise not_found(message_id)
+        return message(row)
+
+    def children(self, message_id: int) -> list[Message]:
+        """The messages that follow this one, one per branch, oldest first."""
+        rows = self._connections.rows(
+            "SELECT * FROM messages WHERE parent_id = ? ORDER BY id", [message_id]
+        )
+        return [message(row) for row in rows]
+
+    def select_branch(self, message_id: int) -> None:
+        """Make the branch through this message current, down to its newest leaf.
+
+        Raises RecordNotFoundError.
+        """
+        conversation_id = self.get(message_id).conversation_id
+        with self._connections.transaction() as connection:
+            (leaf_id,) = connection.execute(NEWEST_LEAF, [message_id]).fetchone()
+            connection.execute(
+                "UPDATE conversations SET current_message_id = ? WHERE id = ?",
+                [leaf_id, conversation_id],
+            )
+
+    def list(self, conversation_id: int) -> list[Message]:
+        """The current branch, first message first: the one that was written or selected last.
+
+        Empty for a chat without messages, and for one that does not exist.
+        """
+        rows = self._connections.rows(CURRENT_BRANCH, [conversation_id])
+        return [message(row) for row in rows]
+
+
+def require_place(connection: Connection, conversation_id: int, parent_id: int | None) -> None:
+    """Raise RecordNotFoundError unless a message can stand there."""
+    found = connection.execute(
+        "SELECT ? IS NULL OR EXISTS (SELECT 1 FROM messages WHERE id = ? AND conversation_id ="
+        " conversations.id) FROM conversations WHERE id = ?",
+        [parent_id, parent_id, conversation_id],
+    ).fetchone()
+    if found is None:
+        raise RecordNotFoundError(
+            f"Chat {conversation_id} does not exist; it may have been deleted."
+        )
+    if not found[0]:
+        raise RecordNotFoundError(f"Chat {conversation_id} has no message {parent_id}.")
+
+
+def require_unfinished(connection: Connection, message_id: int) -> int:
+    """The chat of an answer that can still be finished."""
+    row = connection.execute(
+        "SELECT conversation_id, role = 'user' OR status IN ('complete', 'failed')"
+        " OR EXISTS (SELECT 1 FROM generations WHERE message_id = messages.id)"
+        " FROM messages WHERE id = ?",
+        [message_id],
+    ).fetchone()
+    if row is None:
+        raise not_found(message_id)
+    if row[1]:
+        raise RecordExistsError(f"Message {message_id} is finished already.")
+    conversation_id: int = row[0]
+    return conversation_id
+
+
+def not_found(message_id: int) -> RecordNotFoundError:
+    """The error for a message that is not there."""
+    return RecordNotFoundError(
+        f"Message {message_id} does not exist; its chat may have been deleted."
+    )
+
+
+def message(row: Row) -> Message:
+    """The record of a row."""
+    return Message(
+        id=row["id"],
+        conversation_id=row["conversation_id"],
+        parent_id=row["parent_id"],
+        role=row["role"],
+        status=row["status"],
+        text=row["text"],
+        token_ids=tuple(unpack_token_ids(row["token_ids"]).tolist()),
+        tokenizer_id=row["tokenizer_id"],
+        error=row["error"],
+        created_at=parse_time(row["created_at"]),
+        updated_at=parse_time(row["updated_at"]),
+    )

@@ -1,0 +1,201 @@
+"""The schema, as numbered steps that are only ever added to, never changed.
+
+Each step is a function on a `sqlite_utils.Database`, recorded by its name once it has run. Knows
+nothing of what the rows mean; `upgrade.py` runs the steps.
+
+Row ids of conversations, messages, sources and sequences are never used twice (AUTOINCREMENT): a
+cache or a recorded draft may still name one that is gone.
+"""
+
+import json
+import uuid
+from collections.abc import Callable
+
+from sqlite_utils import Database as Connection
+
+__all__ = ["MIGRATIONS", "MIGRATION_SET", "Migration"]
+
+Migration = Callable[[Connection], None]
+
+MIGRATION_SET = "lookahead-chat"
+
+FIRST_TABLES = (
+    """
+    CREATE TABLE settings (
+        key TEXT PRIMARY KEY,
+        value TEXT NOT NULL  -- JSON
+    )
+    """,
+    """
+    CREATE TABLE tokenizers (
+        id INTEGER PRIMARY KEY,
+        fingerprint TEXT NOT NULL UNIQUE,
+        name TEXT NOT NULL,
+        created_at TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE conversations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        title TEXT NOT NULL,
+        current_message_id INTEGER REFERENCES messages(id) ON DELETE SET NULL,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL
+    )
+    """,
+    # The parent does not cascade: SQLite stops at 1,000 nested deletions, a long chat is deeper.
+    """
+    CREATE TABLE messages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation_id INTEGER NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+        parent_id INTEGER,
+        role TEXT NOT NULL CHECK (role IN ('user', 'assistant')),
+        status TEXT NOT NULL CHECK (status IN ('streaming', 'complete', 'stopped', 'failed')),
+        text TEXT NOT NULL,
+        token_ids BLOB NOT NULL CHECK (length(token_ids) % 4 = 0),
+        tokenizer_id INTEGER REFERENCES tokenizers(id),
+        error TEXT NOT NULL DEFAULT '',
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        UNIQUE (id, conversation_id),
+        FOREIGN KEY (parent_id, conversation_id) REFERENCES messages(id, conversation_id)
+            DEFERRABLE INITIALLY DEFERRED
+    )
+    """,
+    """
+    CREATE TABLE sources (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL CHECK (kind IN ('history', 'document')),
+        conversation_id INTEGER UNIQUE REFERENCES conversations(id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        uri TEXT NOT NULL,
+        sha256 TEXT UNIQUE,
+        num_characters INTEGER NOT NULL,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        created_at TEXT NOT NULL,
+        CHECK ((kind = 'history') = (conversation_id IS NOT NULL)),
+        CHECK ((kind = 'document') = (sha256 IS NOT NULL))
+    )
+    """,
+    """
+    CREATE TABLE document_texts (
+        source_id INTEGER PRIMARY KEY REFERENCES sources(id) ON DELETE CASCADE,
+        text TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE VIRTUAL TABLE document_texts_fts USING fts5 (
+        text, content='document_texts', content_rowid='source_id'
+    )
+    """,
+    """
+    CREATE TRIGGER document_texts_inserted AFTER INSERT ON document_texts BEGIN
+        INSERT INTO document_texts_fts (rowid, text) VALUES (new.source_id, new.text);
+    END
+    """,
+    """
+    CREATE TRIGGER document_texts_deleted AFTER DELETE ON document_texts BEGIN
+        INSERT INTO document_texts_fts (document_texts_fts, rowid, text)
+            VALUES ('delete', old.source_id, old.text);
+    END
+    """,
+    """
+    CREATE TRIGGER document_texts_updated AFTER UPDATE ON document_texts BEGIN
+        INSERT INTO document_texts_fts (document_texts_fts, rowid, text)
+            VALUES ('delete', old.source_id, old.text);
+        INSERT INTO document_texts_fts (rowid, text) VALUES (new.source_id, new.text);
+    END
+    """,
+    """
+    CREATE TABLE sequences (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        source_id INTEGER NOT NULL REFERENCES sources(id) ON DELETE CASCADE,
+        tokenizer_id INTEGER NOT NULL REFERENCES tokenizers(id),
+        message_id INTEGER REFERENCES messages(id) ON DELETE CASCADE,  -- history: the answer
+        num_tokens INTEGER NOT NULL,
+        token_ids BLOB NOT NULL CHECK (length(token_ids) = 4 * num_tokens),
+        created_at TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE generations (
+        id INTEGER PRIMARY KEY,
+        message_id INTEGER NOT NULL UNIQUE REFERENCES messages(id) ON DELETE CASCADE,
+        reason TEXT NOT NULL,
+        model TEXT NOT NULL,
+        mode TEXT NOT NULL,
+        dtype TEXT NOT NULL,
+        device TEXT NOT NULL,
+        seed TEXT,  -- decimal: 64 bits unsigned do not fit into an INTEGER
+        temperature REAL NOT NULL,
+        prompt_length INTEGER NOT NULL,
+        reused_length INTEGER NOT NULL,
+        prefilled_length INTEGER NOT NULL,
+        num_prefill_chunks INTEGER NOT NULL,
+        num_steps INTEGER NOT NULL,
+        num_tokens INTEGER NOT NULL,
+        num_end_tokens INTEGER NOT NULL,
+        num_cut_tokens INTEGER NOT NULL,
+        num_drafted_tokens INTEGER NOT NULL,
+        num_accepted_tokens INTEGER NOT NULL,
+        accepted_by_source TEXT NOT NULL,  -- JSON
+        prefill_seconds REAL NOT NULL,
+        decode_seconds REAL NOT NULL,
+        draft_seconds REAL NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE steps (
+        generation_id INTEGER NOT NULL REFERENCES generations(id) ON DELETE CASCADE,
+        step_index INTEGER NOT NULL,
+        width INTEGER NOT NULL,
+        rows INTEGER NOT NULL,
+        accepted_length INTEGER NOT NULL,
+        match_length INTEGER NOT NULL,
+        token_ids BLOB NOT NULL CHECK (length(token_ids) % 4 = 0),
+        accepted_nodes TEXT NOT NULL,  -- JSON
+        draft TEXT NOT NULL,  -- JSON
+        seconds REAL NOT NULL,
+        draft_seconds REAL NOT NULL,
+        PRIMARY KEY (generation_id, step_index)
+    )
+    """,
+    """
+    CREATE TABLE successors (
+        model_fingerprint TEXT PRIMARY KEY,
+        data BLOB NOT NULL,
+        updated_at TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE facts (
+        model_fingerprint TEXT NOT NULL,
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        PRIMARY KEY (model_fingerprint, key)
+    )
+    """,
+    "CREATE INDEX conversations_by_update ON conversations (updated_at)",
+    "CREATE INDEX conversations_by_current_message ON conversations (current_message_id)",
+    "CREATE INDEX messages_by_conversation ON messages (conversation_id)",
+    "CREATE INDEX messages_by_parent ON messages (parent_id, conversation_id)",
+    "CREATE INDEX messages_by_status ON messages (status) WHERE status = 'streaming'",
+    "CREATE INDEX sources_by_uri ON sources (uri) WHERE kind = 'document'",
+    "CREATE INDEX sequences_by_source ON sequences (source_id)",
+    "CREATE INDEX sequences_by_tokenizer ON sequences (tokenizer_id, id)",
+    "CREATE INDEX sequences_by_message ON sequences (message_id)",
+)
+
+
+def m0001_first_tables(connection: Connection) -> None:
+    """Chats, documents, sequences, generations, what was learned about models, settings."""
+    for statement in FIRST_TABLES:
+        connection.execute(statement)
+    connection.execute(
+        "INSERT INTO settings (key, value) VALUES ('database_id', ?)",
+        [json.dumps(uuid.uuid4().hex)],
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables,)

@@ -1,0 +1,124 @@
+"""The token sequences that the Trie is built from: the truth behind every index and cache.
+
+Knows no Trie. Written by `messages.py` and `sources.py` within their transactions, read by the app.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlite_utils import Database as Connection
+
+from storage.connections import Connections
+from storage.errors import RecordNotFoundError
+from storage.records import SequenceOrigin, SequenceRecord, SourceKind
+from storage.times import now
+from storage.token_blobs import TokenIds, pack_token_ids, unpack_token_ids
+
+__all__ = ["Sequences", "insert_sequence"]
+
+PAGE_LENGTH = 200
+
+
+class Sequences:
+    """The table `sequences`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def all(
+        self, tokenizer_id: int, *, after: int = 0
+    ) -> Iterator[tuple[int, SourceKind, NDArray[np.int32]]]:
+        """Each sequence of a tokenizer by rising id: (sequence id, kind, read-only token ids).
+
+        Only those with an id above `after`.
+        Reads in pages, so that nothing is locked in between: a sequence added meanwhile comes too,
+        one deleted meanwhile may not.
+        """
+        while True:
+            rows = self._connections.rows(
+                "SELECT sequences.id, sources.kind, sequences.token_ids FROM sequences"
+                " JOIN sources ON sources.id = sequences.source_id"
+                " WHERE sequences.tokenizer_id = ? AND sequences.id > ?"
+                " ORDER BY sequences.id LIMIT ?",
+                [tokenizer_id, after, PAGE_LENGTH],
+            )
+            for row in rows:
+                yield row["id"], row["kind"], unpack_token_ids(row["token_ids"])
+            if len(rows) < PAGE_LENGTH:
+                return
+            after = rows[-1]["id"]
+
+    def ids(self, tokenizer_id: int) -> list[int]:
+        """The ids of all sequences of a tokenizer, rising: what an index must hold."""
+        rows = self._connections.rows(
+            "SELECT id FROM sequences WHERE tokenizer_id = ? ORDER BY id", [tokenizer_id]
+        )
+        return [row["id"] for row in rows]
+
+    def get(self, sequence_id: int) -> SequenceRecord:
+        """The sequence without its tokens. Raises RecordNotFoundError."""
+        row = self._connections.row(
+            "SELECT sequences.id, source_id, tokenizer_id, kind, message_id, num_tokens"
+            " FROM sequences JOIN sources ON sources.id = source_id WHERE sequences.id = ?",
+            [sequence_id],
+        )
+        if row is None:
+            raise not_found(sequence_id)
+        return SequenceRecord(**row)
+
+    def token_ids(self, sequence_id: int) -> NDArray[np.int32]:
+        """Its tokens, read-only. Raises RecordNotFoundError."""
+        row = self._connections.row("SELECT token_ids FROM sequences WHERE id = ?", [sequence_id])
+        if row is None:
+            raise not_found(sequence_id)
+        return unpack_token_ids(row["token_ids"])
+
+    def for_conversation(self, conversation_id: int) -> list[int]:
+        """The ids of the history sequences of a chat, rising."""
+        rows = self._connections.rows(
+            "SELECT sequences.id FROM sequences JOIN sources ON sources.id = source_id"
+            " WHERE sources.conversation_id = ? ORDER BY sequences.id",
+            [conversation_id],
+        )
+        return [row["id"] for row in rows]
+
+    def origin(self, sequence_id: int) -> SequenceOrigin:
+        """Where the sequence comes from. Raises RecordNotFoundError."""
+        row = self._connections.row(
+            "SELECT sequences.id AS sequence_id, source_id, kind, coalesce(title, name) AS name,"
+            " uri, conversation_id, message_id FROM sequences"
+            " JOIN sources ON sources.id = source_id"
+            " LEFT JOIN conversations ON conversations.id = conversation_id"
+            " WHERE sequences.id = ?",
+            [sequence_id],
+        )
+        if row is None:
+            raise not_found(sequence_id)
+        return SequenceOrigin(**row)
+
+
+def insert_sequence(
+    connection: Connection,
+    *,
+    source_id: int,
+    tokenizer_id: int,
+    token_ids: TokenIds,
+    message_id: int | None = None,
+) -> int:
+    """Write a sequence within the caller's transaction; returns its id."""
+    cursor = connection.execute(
+        "INSERT INTO sequences"
+        " (source_id, tokenizer_id, message_id, num_tokens, token_ids, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        [source_id, tokenizer_id, message_id, len(token_ids), pack_token_ids(token_ids), now()],
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def not_found(sequence_id: int) -> RecordNotFoundError:
+    """The error for a sequence that is not there."""
+    return RecordNotFoundError(
+        f"Sequence {sequence_id} does not exist; its chat or document may have been deleted."
+    )

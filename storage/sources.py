@@ -1,0 +1,212 @@
+"""Where sequences come from: imported documents with their text, and one history per chat.
+
+Knows no tokenizer and no file formats. Called by the app's services; `messages.py` asks for a
+chat's history.
+"""
+
+import re
+
+from sqlite_utils import Database as Connection
+
+from storage.connections import Connections, Row
+from storage.errors import RecordExistsError, RecordNotFoundError
+from storage.records import DocumentMatch, Source
+from storage.sequences import insert_sequence
+from storage.times import now, parse_time
+from storage.token_blobs import TokenIds
+
+__all__ = ["Sources", "ensure_history_source"]
+
+SELECT_SOURCES = """
+    SELECT sources.*, coalesce((
+        SELECT max(total) FROM (
+            SELECT sum(num_tokens) AS total FROM sequences
+            WHERE source_id = sources.id GROUP BY tokenizer_id
+        )
+    ), 0) AS num_tokens FROM sources
+"""
+
+
+class Sources:
+    """The tables `sources` and `document_texts`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def add_document(
+        self,
+        *,
+        name: str,
+        uri: str,
+        sha256: str,
+        text: str,
+        token_ids: TokenIds,
+        tokenizer_id: int,
+    ) -> tuple[int, list[int]]:
+        """Save a document with its text and its tokens as one sequence, in one transaction.
+
+        Returns the source's id and the sequences' ids: one, or none for an empty document. Raises
+        RecordExistsError where a document of the same content is there.
+        """
+        with self._connections.transaction() as connection:
+            same = connection.execute("SELECT id FROM sources WHERE sha256 = ?", [sha256])
+            if same.fetchone() is not None:
+                raise RecordExistsError(f"{name} has been imported already.")
+            cursor = connection.execute(
+                "INSERT INTO sources (kind, name, uri, sha256, num_characters, created_at)"
+                " VALUES ('document', ?, ?, ?, ?, ?)",
+                [name, uri, sha256, len(text), now()],
+            )
+            source_id = cursor.lastrowid
+            assert source_id is not None
+            connection.execute(
+                "INSERT INTO document_texts (source_id, text) VALUES (?, ?)", [source_id, text]
+            )
+            return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
+
+    def add_sequence(self, source_id: int, token_ids: TokenIds, tokenizer_id: int) -> list[int]:
+        """Save a document's tokens under another tokenizer; returns the ids as `add_document`.
+
+        Raises RecordNotFoundError, or RecordExistsError where that tokenizer has it already.
+        """
+        with self._connections.transaction() as connection:
+            row = connection.execute(
+                "SELECT EXISTS (SELECT 1 FROM sequences"
+                " WHERE source_id = sources.id AND tokenizer_id = ?)"
+                " FROM sources WHERE id = ? AND kind = 'document'",
+                [tokenizer_id, source_id],
+            ).fetchone()
+            if row is None:
+                raise not_found(source_id)
+            if row[0]:
+                raise RecordExistsError(f"Document {source_id} is indexed for this model already.")
+            return add_tokens(connection, source_id, token_ids, tokenizer_id)
+
+    def get(self, source_id: int) -> Source:
+        """The document or history. Raises RecordNotFoundError."""
+        row = self._connections.row(f"{SELECT_SOURCES} WHERE id = ?", [source_id])
+        if row is None:
+            raise not_found(source_id)
+        return source(row)
+
+    def text(self, source_id: int) -> str:
+        """The text of a document. Raises RecordNotFoundError."""
+        row = self._connections.row(
+            "SELECT text FROM document_texts WHERE source_id = ?", [source_id]
+        )
+        if row is None:
+            raise not_found(source_id)
+        text: str = row["text"]
+        return text
+
+    def find_by_sha256(self, sha256: str) -> Source | None:
+        """The document with this content, whatever its name."""
+        row = self._connections.row(f"{SELECT_SOURCES} WHERE sha256 = ?", [sha256])
+        return None if row is None else source(row)
+
+    def find_by_uri(self, uri: str) -> Source | None:
+        """The document that was last read from there."""
+        row = self._connections.row(
+            f"{SELECT_SOURCES} WHERE uri = ? AND kind = 'document' ORDER BY id DESC", [uri]
+        )
+        return None if row is None else source(row)
+
+    def search(self, text: str, *, limit: int = 10) -> list[DocumentMatch]:
+        """The documents that hold any of these words, best match first."""
+        query = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", text))
+        if not query:
+            return []
+        rows = self._connections.rows(
+            "SELECT sources.id AS source_id, name, uri,"
+            " snippet(document_texts_fts, 0, '', '', '…', 24) AS excerpt"
+            " FROM document_texts_fts JOIN sources ON sources.id = document_texts_fts.rowid"
+            " WHERE document_texts_fts MATCH ? ORDER BY rank LIMIT ?",
+            [query, limit],
+        )
+        return [DocumentMatch(**row) for row in rows]
+
+    def delete(self, *source_ids: int) -> list[int]:
+        """Delete documents with text and sequences, and overwrite where they stood.
+
+        Returns the ids of their sequences, to be forgotten by the Trie. Raises RecordNotFoundError
+        where one is not a document; then none is deleted.
+        """
+        sequence_ids: list[int] = []
+        with self._connections.transaction() as connection:
+            for source_id in source_ids:
+                found = connection.execute(
+                    "SELECT id FROM sequences WHERE source_id = ? ORDER BY id", [source_id]
+                )
+                sequence_ids += [row[0] for row in found]
+                cursor = connection.execute(
+                    "DELETE FROM sources WHERE id = ? AND kind = 'document'", [source_id]
+                )
+                if not cursor.rowcount:
+                    raise not_found(source_id)
+            # Deleting from FTS5 only adds a mark; rewriting the index takes the words out.
+            connection.execute(
+                "INSERT INTO document_texts_fts (document_texts_fts) VALUES ('optimize')"
+            )
+        self._connections.truncate_log()
+        return sequence_ids
+
+    def list_without_sequence(self, tokenizer_id: int) -> list[Source]:
+        """The documents that a tokenizer has not indexed yet, except empty ones."""
+        rows = self._connections.rows(
+            f"{SELECT_SOURCES} WHERE kind = 'document' AND num_characters > 0 AND NOT EXISTS"
+            " (SELECT 1 FROM sequences WHERE source_id = sources.id AND tokenizer_id = ?)"
+            " ORDER BY id",
+            [tokenizer_id],
+        )
+        return [source(row) for row in rows]
+
+    def list(self) -> list[Source]:
+        """All documents, the one imported last first."""
+        rows = self._connections.rows(f"{SELECT_SOURCES} WHERE kind = 'document' ORDER BY id DESC")
+        return [source(row) for row in rows]
+
+
+def ensure_history_source(connection: Connection, conversation_id: int) -> int:
+    """The history of a chat, made where it is missing, within the caller's transaction."""
+    connection.execute(
+        "INSERT INTO sources (kind, conversation_id, name, uri, num_characters, created_at)"
+        " VALUES ('history', ?, '', '', 0, ?) ON CONFLICT (conversation_id) DO NOTHING",
+        [conversation_id, now()],
+    )
+    row = connection.execute("SELECT id FROM sources WHERE conversation_id = ?", [conversation_id])
+    source_id: int = row.fetchone()[0]
+    return source_id
+
+
+def add_tokens(
+    connection: Connection, source_id: int, token_ids: TokenIds, tokenizer_id: int
+) -> list[int]:
+    """The document's sequence, within the caller's transaction; none where there are no tokens."""
+    if not len(token_ids):
+        return []
+    return [
+        insert_sequence(
+            connection, source_id=source_id, tokenizer_id=tokenizer_id, token_ids=token_ids
+        )
+    ]
+
+
+def not_found(source_id: int) -> RecordNotFoundError:
+    """The error for a document that is not there."""
+    return RecordNotFoundError(f"Document {source_id} does not exist; it may have been deleted.")
+
+
+def source(row: Row) -> Source:
+    """The record of a row."""
+    return Source(
+        id=row["id"],
+        kind=row["kind"],
+        conversation_id=row["conversation_id"],
+        name=row["name"],
+        uri=row["uri"],
+        sha256=row["sha256"],
+        num_characters=row["num_characters"],
+        num_tokens=row["num_tokens"],
+        is_pinned=bool(row["pinned"]),
+        created_at=parse_time(row["created_at"]),
+    )

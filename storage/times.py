@@ -1,0 +1,15 @@
+"""Times as they stand in the database: ISO 8601 text in UTC, which sorts as it reads."""
+
+from datetime import UTC, datetime
+
+__all__ = ["now", "parse_time"]
+
+
+def now() -> str:
+    """The present, to the microsecond."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def parse_time(text: str) -> datetime:
+    """The aware datetime that `now` wrote."""
+    return datetime.fromisoformat(text)
