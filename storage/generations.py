@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 
+import numpy as np
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
@@ -48,12 +49,12 @@ def insert_generation(
     values = {name: getattr(generation, name) for name in GENERATION_COLUMNS}
     values["message_id"] = message_id
     values["seed"] = None if generation.seed is None else str(generation.seed)
-    values["accepted_by_source"] = json.dumps(
+    values["accepted_by_source"] = compact_json(
         {str(source): count for source, count in generation.accepted_by_source.items()}
     )
     cursor = connection.execute(
         f"INSERT INTO generations ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
-        list(values.values()),
+        [plain(value) for value in values.values()],
     )
     assert cursor.lastrowid is not None
     connection.conn.executemany(
@@ -67,7 +68,7 @@ def insert_generation(
 
 def step_values(generation_id: int, step: StepRecord) -> tuple[object, ...]:
     """A step as its row."""
-    return (
+    values = (
         generation_id,
         step.index,
         step.width,
@@ -80,11 +81,17 @@ def step_values(generation_id: int, step: StepRecord) -> tuple[object, ...]:
         step.seconds,
         step.draft_seconds,
     )
+    return tuple(plain(value) for value in values)
+
+
+def plain(value: object) -> object:
+    """A numpy scalar as Python's; SQLite would take it for bytes."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def compact_json(value: object) -> str:
     """JSON without spaces."""
-    return json.dumps(value, separators=(",", ":"))
+    return json.dumps(value, separators=(",", ":"), default=plain)
 
 
 def generation(row: Row) -> GenerationRecord:

@@ -46,8 +46,8 @@ NEWEST_LEAF = """
     WITH RECURSIVE branch (id) AS (
         VALUES (?)
         UNION ALL
-        SELECT max(messages.id) FROM branch JOIN messages ON messages.parent_id = branch.id
-        HAVING max(messages.id) IS NOT NULL
+        SELECT (SELECT max(id) FROM messages WHERE parent_id = branch.id)
+        FROM branch WHERE branch.id IS NOT NULL
     )
     SELECT max(id) FROM branch
 """
@@ -225,6 +225,7 @@ def require_unfinished(connection: Connection, message_id: int) -> int:
     row = connection.execute(
         "SELECT conversation_id, role = 'user' OR status IN ('complete', 'failed')"
         " OR EXISTS (SELECT 1 FROM generations WHERE message_id = messages.id)"
+        " OR EXISTS (SELECT 1 FROM sequences WHERE message_id = messages.id)"
         " FROM messages WHERE id = ?",
         [message_id],
     ).fetchone()

@@ -22,6 +22,7 @@ __all__ = ["SegmentCache"]
 logger = logging.getLogger(__name__)
 
 CACHE_VERSION = 1
+BUSY_TIMEOUT_SECONDS = 10.0
 
 CREATE_SEGMENTS = """
     CREATE TABLE segments (
@@ -108,7 +109,7 @@ class SegmentCache:
     def _open(self) -> sqlite3.Connection:
         prepare_folder(self._path.parent)
         prepare_file(self._path)
-        connection = sqlite3.connect(self._path, timeout=10.0)
+        connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_SECONDS)
         try:
             connection.execute("PRAGMA secure_delete = ON")
             (version,) = connection.execute("PRAGMA user_version").fetchone()

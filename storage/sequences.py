@@ -61,7 +61,7 @@ class Sequences:
         row = self._connections.row(
             "SELECT sequences.id, source_id, tokenizer_id, kind, message_id, num_tokens"
             " FROM sequences JOIN sources ON sources.id = source_id WHERE sequences.id = ?",
-            [sequence_id],
+            [int(sequence_id)],
         )
         if row is None:
             raise not_found(sequence_id)
@@ -69,7 +69,9 @@ class Sequences:
 
     def token_ids(self, sequence_id: int) -> NDArray[np.int32]:
         """Its tokens, read-only. Raises RecordNotFoundError."""
-        row = self._connections.row("SELECT token_ids FROM sequences WHERE id = ?", [sequence_id])
+        row = self._connections.row(
+            "SELECT token_ids FROM sequences WHERE id = ?", [int(sequence_id)]
+        )
         if row is None:
             raise not_found(sequence_id)
         return unpack_token_ids(row["token_ids"])
@@ -91,7 +93,7 @@ class Sequences:
             " JOIN sources ON sources.id = source_id"
             " LEFT JOIN conversations ON conversations.id = conversation_id"
             " WHERE sequences.id = ?",
-            [sequence_id],
+            [int(sequence_id)],
         )
         if row is None:
             raise not_found(sequence_id)

@@ -6,9 +6,8 @@ Knows the files and the migration steps, not the tables. Called by `connections.
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from sqlite_utils import Database as Connection
@@ -69,16 +68,15 @@ def refuse_unusable(path: Path, migrations: Sequence[Migration]) -> None:
     Raises SchemaTooNewError or DatabaseDamagedError.
     """
     wal_path = path.with_name(path.name + "-wal")
-    has_wal = wal_path.exists() and wal_path.stat().st_size > 0
     if not path.exists() or path.stat().st_size == 0:
-        if has_wal:  # SQLite would throw the changes away
+        if wal_path.exists() and wal_path.stat().st_size:  # SQLite would throw the changes away
             raise DatabaseDamagedError(
                 f"{path} is missing or empty, but {wal_path.name} holds changes to it. Nothing was "
                 f"touched. Put the file back, or move {wal_path.name} away to start afresh."
             )
         return
-    # A read-only connection would create side files; without a log there is nothing to share.
-    uri = path.absolute().as_uri() + "?mode=ro" + ("" if has_wal else "&immutable=1")
+    # Read-only connections create side files too; where there are none, nobody else is writing.
+    uri = path.absolute().as_uri() + "?mode=ro" + ("" if wal_path.exists() else "&immutable=1")
     with (
         translated_errors(path),
         closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection,
@@ -132,11 +130,11 @@ def migration_set(migrations: Sequence[Migration]) -> Migrations:
 def back_up(path: Path, next_step: str) -> Path:
     """Copy the database as it is now into `backups`, whole or not at all; keep the newest few."""
     folder = path.parent / "backups"
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    target = folder / f"{path.stem}-{stamp}-before-{next_step}.db"
+    target = folder / f"{path.stem}-before-{next_step}.db"
     partial = target.with_suffix(".partial")
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
+        partial.unlink(missing_ok=True)
         prepare_file(partial)
         with (
             translated_errors(partial),
@@ -146,12 +144,13 @@ def back_up(path: Path, next_step: str) -> Path:
             source.backup(copy)
         partial.replace(target)
     except (OSError, StorageError) as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise MigrationError(
             f"{path} needs an upgrade, but the copy to {folder} failed ({error}). Nothing was "
             f"changed. Free some disk space and start again."
         ) from error
     logger.info("Copied the database to %s before the upgrade", target)
-    for old in sorted(folder.glob(f"{path.stem}-*-before-*.db"))[:-NUM_BACKUPS_KEPT]:
+    for old in sorted(folder.glob(f"{path.stem}-before-*.db"))[:-NUM_BACKUPS_KEPT]:
         old.unlink()
     return target

@@ -1,0 +1,135 @@
+"""The cache is disposable: missing, damaged or of another version, it is made anew."""
+
+import sqlite3
+import stat
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from storage import SegmentCache, segment_cache
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "segments.db"
+
+
+@pytest.fixture
+def cache(path: Path) -> SegmentCache:
+    cache = SegmentCache(path, "database")
+    cache.save(1, b"segment" * 3000, covers=[3, 1, 2])
+    return cache
+
+
+def works_again(cache: SegmentCache) -> bool:
+    cache.save(1, b"new", covers=[4])
+    return (cache.load(1), cache.covers(1)) == (b"new", {4})
+
+
+def test_a_segment_is_kept_with_what_it_covers(cache: SegmentCache, path: Path) -> None:
+    again = SegmentCache(path, "database")
+    assert again.load(1) == b"segment" * 3000
+    assert again.covers(1) == {1, 2, 3}
+    assert (again.load(2), again.covers(2)) == (None, frozenset())
+    assert works_again(again)
+
+
+def test_the_file_is_for_its_owner_alone(cache: SegmentCache, path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_another_database_does_not_get_it(cache: SegmentCache, path: Path) -> None:
+    """Sequence ids count from one in every data folder; one cache folder serves them all."""
+    other = SegmentCache(path, "another database")
+    assert (other.load(1), other.covers(1)) == (None, frozenset())
+    assert works_again(other)
+    assert cache.load(1) == b"segment" * 3000
+
+
+def test_a_missing_file_is_made_anew(cache: SegmentCache, path: Path) -> None:
+    path.unlink()
+    assert (cache.load(1), cache.covers(1)) == (None, frozenset())
+    assert works_again(cache)
+
+
+@pytest.mark.parametrize("keep", [0, 50, 5000, 20_000], ids=lambda keep: f"first {keep} bytes")
+def test_a_truncated_file_is_made_anew(cache: SegmentCache, path: Path, keep: int) -> None:
+    content = path.read_bytes()
+    assert len(content) > keep
+    path.write_bytes(content[:keep])
+    assert cache.load(1) is None
+    assert works_again(cache)
+
+
+def test_a_file_that_is_no_database_is_made_anew(cache: SegmentCache, path: Path) -> None:
+    path.write_bytes(b"not a database " * 1000)
+    assert cache.load(1) is None
+    assert works_again(cache)
+
+
+def test_a_changed_byte_is_noticed_and_the_segment_dropped(cache: SegmentCache, path: Path) -> None:
+    content = path.read_bytes()
+    assert content.count(b"segmentsegment") > 1
+    path.write_bytes(content.replace(b"segmentsegment", b"segmenTsegment"))
+    assert cache.load(1) is None
+    assert cache.covers(1) == frozenset()
+    assert works_again(cache)
+
+
+def test_a_missing_table_is_made_anew(cache: SegmentCache, path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE segments")
+    assert cache.load(1) is None
+    assert works_again(cache)
+
+
+@pytest.mark.parametrize("version", [0, 99])
+def test_another_version_is_made_anew(
+    cache: SegmentCache, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(segment_cache, "CACHE_VERSION", version)
+        cache.save(1, b"of another version", covers=[1])
+    assert cache.load(1) is None
+    assert works_again(cache)
+
+
+def test_a_dropped_segment_is_gone_from_the_disk(cache: SegmentCache, path: Path) -> None:
+    assert b"segmentsegment" in path.read_bytes()
+    cache.drop(1)
+    assert cache.load(1) is None
+    assert b"segmentsegment" not in path.read_bytes()
+
+
+def test_without_a_usable_folder_the_cache_is_just_empty(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    cache = SegmentCache(tmp_path / "file" / "segments.db", "database")
+    cache.save(1, b"segment", covers=[1])
+    assert cache.load(1) is None
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_cache_held_by_another_program_is_not_deleted(
+    cache: SegmentCache, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_cache, "BUSY_TIMEOUT_SECONDS", 0.05)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert cache.load(1) is None
+        cache.save(1, b"lost", covers=[])
+    assert cache.load(1) == b"segment" * 3000
+
+
+def test_threads_share_the_cache(cache: SegmentCache) -> None:
+    threads = [
+        threading.Thread(target=cache.save, args=(number, bytes([number]) * 50_000, [number]))
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [cache.load(number) for number in range(8)] == [bytes([n]) * 50_000 for n in range(8)]

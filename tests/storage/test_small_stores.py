@@ -1,0 +1,60 @@
+"""Tokenizers, successors, facts and the page's settings."""
+
+from pathlib import Path
+
+import pytest
+
+from storage import Database
+
+
+def test_a_tokenizer_has_one_id_for_ever(data_dir: Path) -> None:
+    with Database(data_dir) as db:
+        first = db.tokenizers.ensure("aaa", "SmolLM2")
+        assert db.tokenizers.ensure("bbb", "Qwen3") != first
+    with Database(data_dir) as db:
+        assert db.tokenizers.ensure("aaa", "renamed") == first
+
+
+def test_successors_are_kept_per_model(db: Database) -> None:
+    assert db.successors.load("model") is None
+    db.successors.save("model", b"\x00old")
+    db.successors.save("model", b"\x00new")
+    db.successors.save("other", b"")
+    assert db.successors.load("model") == b"\x00new"
+    assert db.successors.load("other") == b""
+
+
+def test_facts_are_a_mapping_per_model_that_survives(data_dir: Path) -> None:
+    with Database(data_dir) as db:
+        facts = db.facts.for_model("model")
+        facts["row_class"] = "1,2,4"
+        facts["row_class"] = "1-32"
+        facts["t16"] = "69.0"
+        db.facts.for_model("other")["t16"] = "1.0"
+    with Database(data_dir) as db:
+        facts = db.facts.for_model("model")
+        assert dict(facts) == {"row_class": "1-32", "t16": "69.0"}
+        assert facts.get("missing") is None
+        assert "t16" in facts
+        del facts["t16"]
+        assert list(facts) == ["row_class"]
+        for use in (facts.__getitem__, facts.__delitem__):
+            with pytest.raises(KeyError):
+                use("t16")
+        assert dict(db.facts.for_model("other")) == {"t16": "1.0"}
+
+
+def test_settings_are_json_values_with_a_default(data_dir: Path) -> None:
+    with Database(data_dir) as db:
+        assert db.settings.get("temperature") is None
+        assert db.settings.get("temperature", 0.5) == 0.5
+        db.settings.set("temperature", 0.8)
+        db.settings.set("panel", {"open": True, "tabs": ["chat", "trie"]})
+        db.settings.set("lookahead", None)
+    with Database(data_dir) as db:
+        assert db.settings.get("temperature") == 0.8
+        assert db.settings.get("panel") == {"open": True, "tabs": ["chat", "trie"]}
+        assert db.settings.get("lookahead", "default") is None
+        with pytest.raises(TypeError):
+            db.settings.set("temperature", object())
+        assert db.settings.get("temperature") == 0.8

@@ -1,0 +1,202 @@
+"""Documents: text, search index and sequences are saved and deleted together."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storage import Database, Message, RecordExistsError, RecordNotFoundError, Source
+from storage.token_blobs import pack_token_ids, unpack_token_ids
+
+FTS_CHECK = (
+    "INSERT INTO document_texts_fts (document_texts_fts, rank) VALUES ('integrity-check', 1)"
+)
+
+
+@pytest.fixture
+def tokenizer_id(db: Database) -> int:
+    return db.tokenizers.ensure("fingerprint", "name")
+
+
+def add(db: Database, tokenizer_id: int, name: str, text: str) -> tuple[int, list[int]]:
+    return db.sources.add_document(
+        name=name,
+        uri=f"/docs/{name}",
+        sha256=f"sha of {text}",
+        text=text,
+        token_ids=np.arange(len(text.split())),
+        tokenizer_id=tokenizer_id,
+    )
+
+
+def found(db: Database, words: str) -> list[str]:
+    return [match.name for match in db.sources.search(words)]
+
+
+def check_index(db: Database) -> None:
+    with db._connections.transaction() as connection:
+        connection.execute(FTS_CHECK)  # raises where index and texts differ
+
+
+def test_a_document_is_saved_with_text_and_tokens(db: Database, tokenizer_id: int) -> None:
+    source_id, [sequence_id] = add(db, tokenizer_id, "contract.txt", "The party of the first part")
+    source = db.sources.get(source_id)
+    assert (source.name, source.uri, source.kind) == (
+        "contract.txt",
+        "/docs/contract.txt",
+        "document",
+    )
+    assert (source.num_characters, source.num_tokens) == (27, 6)
+    assert db.sources.text(source_id) == "The party of the first part"
+    assert db.sequences.token_ids(sequence_id).tolist() == [0, 1, 2, 3, 4, 5]
+    origin = db.sequences.origin(sequence_id)
+    assert (origin.kind, origin.name, origin.uri) == ("document", source.name, source.uri)
+    assert (origin.conversation_id, origin.message_id) == (None, None)
+
+
+def test_documents_are_found_by_content_and_by_place(db: Database, tokenizer_id: int) -> None:
+    assert db.sources.find_by_sha256("sha of old") is None
+    old_id, _ = add(db, tokenizer_id, "a.txt", "old")
+    new_id, _ = add(db, tokenizer_id, "a.txt", "new")
+
+    def id_of(source: Source | None) -> int | None:
+        return source and source.id
+
+    assert id_of(db.sources.find_by_sha256("sha of old")) == old_id
+    assert id_of(db.sources.find_by_uri("/docs/a.txt")) == new_id
+    assert db.sources.find_by_uri("/docs/b.txt") is None
+    assert [source.id for source in db.sources.list()] == [new_id, old_id]
+
+
+def test_the_same_content_is_not_imported_twice(db: Database, tokenizer_id: int) -> None:
+    add(db, tokenizer_id, "a.txt", "text")
+    with pytest.raises(RecordExistsError, match=r"b\.txt"):
+        add(db, tokenizer_id, "b.txt", "text")
+    assert len(db.sources.list()) == 1
+
+
+def test_a_failure_in_the_middle_of_a_document_leaves_nothing_of_it(db: Database) -> None:
+    with pytest.raises(Exception, match="FOREIGN KEY"):
+        add(db, 99, "a.txt", "no such tokenizer")
+    assert db.sources.list() == []
+    assert found(db, "tokenizer") == []
+    check_index(db)
+
+
+def test_an_empty_document_has_no_sequence(db: Database, tokenizer_id: int) -> None:
+    source_id, sequence_ids = add(db, tokenizer_id, "empty.txt", "")
+    assert sequence_ids == []
+    assert db.sources.get(source_id).num_tokens == 0
+    assert db.sources.list_without_sequence(tokenizer_id) == []
+
+
+def test_the_search_index_keeps_step_with_the_texts(db: Database, tokenizer_id: int) -> None:
+    fox, _ = add(db, tokenizer_id, "fox.txt", "the quick brown fox")
+    add(db, tokenizer_id, "dog.txt", "the lazy dog sleeps")
+    assert found(db, "Fox") == ["fox.txt"]
+    assert set(found(db, "fox dog")) == {"fox.txt", "dog.txt"}
+    with db._connections.transaction() as connection:
+        connection.execute("UPDATE document_texts SET text = 'a cat' WHERE source_id = ?", [fox])
+    assert (found(db, "fox"), found(db, "cat")) == ([], ["fox.txt"])
+    check_index(db)
+    db.sources.delete(fox)
+    assert (found(db, "cat"), found(db, "dog")) == ([], ["dog.txt"])
+    check_index(db)
+
+
+@pytest.mark.parametrize("words", ["", "!?", '"', "NOT", "a AND (b", "NEAR(", "text:*", "-x"])
+def test_any_words_can_be_searched_for(db: Database, tokenizer_id: int, words: str) -> None:
+    add(db, tokenizer_id, "a.txt", "nothing of it here")
+    assert found(db, words) == []
+
+
+def test_deleting_documents_takes_all_of_them_or_none(
+    db: Database, tokenizer_id: int, exchange: Callable[..., Message]
+) -> None:
+    exchange(db.conversations.create().id)
+    one, one_sequences = add(db, tokenizer_id, "1.txt", "first text")
+    two, two_sequences = add(db, tokenizer_id, "2.txt", "second text")
+    three, _ = add(db, tokenizer_id, "3.txt", "third text")
+    history_id = 1
+    assert db.sources.get(history_id).kind == "history"
+    for wrong in (99, history_id):
+        with pytest.raises(RecordNotFoundError):
+            db.sources.delete(one, wrong)
+    assert len(db.sources.list()) == 3
+    assert db.sources.delete(one, two) == one_sequences + two_sequences
+    assert [source.id for source in db.sources.list()] == [three]
+    assert found(db, "text") == ["3.txt"]
+    with pytest.raises(RecordNotFoundError):
+        db.sources.text(one)
+
+
+def test_nothing_of_a_deleted_document_stays_on_the_disk(
+    db: Database, data_dir: Path, tokenizer_id: int
+) -> None:
+    words = [f"zanzibar{number}" for number in range(300)]
+    add(db, tokenizer_id, "kept.txt", "zebra " + "plain words " * 50)
+    source_id, _ = add(db, tokenizer_id, "secret.txt", " ".join(words))
+
+    def num_traces() -> int:
+        return sum(path.read_bytes().count(b"anzibar") for path in data_dir.iterdir())
+
+    assert num_traces() > 0
+    db.sources.delete(source_id)
+    assert num_traces() == 0
+    assert found(db, "zebra") == ["kept.txt"]
+
+
+def test_another_tokenizer_indexes_the_text_again(db: Database, tokenizer_id: int) -> None:
+    other_id = db.tokenizers.ensure("other", "other")
+    source_id, first = add(db, tokenizer_id, "a.txt", "one two three")
+    assert [source.id for source in db.sources.list_without_sequence(other_id)] == [source_id]
+    second = db.sources.add_sequence(source_id, [8, 9], other_id)
+    assert db.sources.list_without_sequence(other_id) == []
+    assert db.sequences.ids(tokenizer_id) == first
+    assert [(i, ids.tolist()) for i, _, ids in db.sequences.all(other_id)] == [(second[0], [8, 9])]
+    with pytest.raises(RecordExistsError):
+        db.sources.add_sequence(source_id, [8, 9], other_id)
+    with pytest.raises(RecordNotFoundError):
+        db.sources.add_sequence(99, [8, 9], other_id)
+    assert db.sources.delete(source_id) == first + second
+
+
+def test_all_sequences_are_read_in_order_page_by_page(
+    db: Database, tokenizer_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.sequences.PAGE_LENGTH", 3)
+    expected = [add(db, tokenizer_id, str(i), "word " * (i + 1))[1][0] for i in range(7)]
+    sequences = list(db.sequences.all(tokenizer_id))
+    assert [sequence_id for sequence_id, _, _ in sequences] == expected
+    assert [len(ids) for _, _, ids in sequences] == [1, 2, 3, 4, 5, 6, 7]
+    assert all(ids.dtype == np.int32 for _, _, ids in sequences)
+    after = db.sequences.all(tokenizer_id, after=expected[4])
+    assert [sequence_id for sequence_id, _, _ in after] == expected[5:]
+
+
+def test_writing_goes_on_while_sequences_are_read(db: Database, tokenizer_id: int) -> None:
+    add(db, tokenizer_id, "a", "one")
+    reading = db.sequences.all(tokenizer_id)
+    next(reading)
+    source_id, _ = add(db, tokenizer_id, "b", "two")
+    db.sources.delete(source_id)
+    assert list(reading) == []
+
+
+def test_unknown_sequences_are_told_as_such(db: Database) -> None:
+    for use in (db.sequences.get, db.sequences.origin, db.sequences.token_ids):
+        with pytest.raises(RecordNotFoundError, match="Sequence 5"):
+            use(5)
+
+
+def test_token_ids_survive_as_little_endian_int32() -> None:
+    ids = [0, 1, 65_536, 2**31 - 1, -1]
+    blob = pack_token_ids(ids)
+    assert blob[:8] == b"\x00\x00\x00\x00\x01\x00\x00\x00"
+    assert len(blob) == 20
+    assert unpack_token_ids(blob).tolist() == ids
+    assert unpack_token_ids(pack_token_ids([])).tolist() == []
+    for beyond in (2**31, -(2**31) - 1):
+        with pytest.raises(OverflowError):
+            pack_token_ids([beyond])
