@@ -21,3 +21,32 @@ service.close()
 AnswerJob: conversation_id, message_id, stop(), snapshot(), wait_for_change(version, timeout)
 ImportJob: cancel(), snapshot(), wait_for_change(version, timeout)
 """
+
+from app.services.chat_service import ChatService
+from app.services.errors import ServiceError
+from app.services.jobs import AnswerJob, ImportJob
+from app.services.views import (
+    AnswerNumbers,
+    AnswerOptions,
+    AnswerSnapshot,
+    ChatMessage,
+    Completion,
+    EngineState,
+    ImportSnapshot,
+    ServiceConfig,
+)
+
+__all__ = [
+    "AnswerJob",
+    "AnswerNumbers",
+    "AnswerOptions",
+    "AnswerSnapshot",
+    "ChatMessage",
+    "ChatService",
+    "Completion",
+    "EngineState",
+    "ImportJob",
+    "ImportSnapshot",
+    "ServiceConfig",
+    "ServiceError",
+]

@@ -148,6 +148,7 @@ class ChatMessage:
         role: "user" or "assistant".
         status: "streaming" (a job is writing it), "complete", "stopped" or "failed".
         numbers: of an answer that was finished; None for the user's messages.
+        error: why an answer failed, in one sentence.
     """
 
     id: int
@@ -156,6 +157,7 @@ class ChatMessage:
     text: str
     status: str
     numbers: AnswerNumbers | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

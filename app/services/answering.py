@@ -1,0 +1,217 @@
+"""The task of writing one answer of a chat: prompt, generation, progress, and the final save.
+
+Knows the workbench, the database and its job. Run by the worker.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from app.prompting import Prompt, Turn, encode_text
+from app.services.jobs import AnswerJob
+from app.services.recording import generation_record, step_record
+from app.services.transcript import Transcript
+from app.services.workbench import Workbench
+from lookahead.events import Finished, FinishReason, PrefillDone, StepDone
+from storage import Database, Message, NewSequence, StepRecord, StorageError
+from storage.records import FinalStatus
+
+__all__ = ["AnswerTask"]
+
+logger = logging.getLogger(__name__)
+
+SAVE_SECONDS = 0.5  # at least between two saves of a growing answer
+
+
+class AnswerTask:
+    """Writes one answer.
+
+    Args:
+        on_over: told when the job is over, whatever came of it.
+    """
+
+    def __init__(
+        self, database: Database, job: AnswerJob, on_over: Callable[[AnswerJob], None]
+    ) -> None:
+        self.job = job
+        self._database = database
+        self._on_over = on_over
+        self._transcript: Transcript | None = None
+        self._step_records: list[StepRecord] = []
+        self._saved_at = 0.0
+
+    def stop(self) -> None:
+        """End within one step."""
+        self.job.stop()
+
+    def abandon(self) -> None:
+        """It never began: the answer stays empty, and is marked as stopped."""
+        with self.job.save_lock:
+            if not self.job.is_discarded:
+                try:
+                    self._database.messages.finish_answer(
+                        self.job.message_id, text="", token_ids=(), status="stopped"
+                    )
+                except StorageError as error:  # recovered at the next start
+                    logger.warning("a stopped answer could not be marked: %s", error)
+        self._end(status="stopped")
+
+    def fail(self, sentence: str) -> None:
+        """Keep what was said, mark the answer as failed and say why."""
+        text = self._transcript.text if self._transcript else ""
+        token_ids = self._transcript.token_ids if self._transcript else ()
+        with self.job.save_lock:
+            if not self.job.is_discarded:
+                try:
+                    self._database.messages.finish_answer(
+                        self.job.message_id,
+                        text=text,
+                        token_ids=token_ids,
+                        status="failed",
+                        error=sentence,
+                    )
+                except StorageError as error:  # recovered at the next start
+                    logger.warning("a failed answer could not be marked: %s", error)
+        self._end(status="failed", text=text, error=sentence)
+
+    def run(self, bench: Workbench) -> None:
+        """Write the answer; errors are the worker's to catch."""
+        if self.job.is_stopped:
+            self.abandon()
+            return
+        prompt = self._prompt(bench)
+        self.job.show(status="prefill", notice=_notice(prompt))
+        transcript = Transcript(bench.model.tokenizer, bench.model.mode)
+        self._transcript = transcript
+        own_sequences = self._database.sequences.for_conversation(self.job.conversation_id)
+        self._saved_at = time.monotonic()
+        for event in bench.generate(
+            prompt,
+            self.job.options,
+            session_key=self.job.conversation_id,
+            masked_sequence_ids=frozenset(own_sequences),
+            is_cancelled=lambda: self.job.is_stopped,
+        ):
+            transcript.take(event)
+            match event:
+                case PrefillDone():
+                    self._show(transcript)
+                case StepDone():
+                    index = len(self._step_records)
+                    self._step_records.append(step_record(index, event, bench.keeper.trie))
+                    self._show(transcript)
+                    self._save_progress(transcript)
+                case Finished():
+                    transcript.finish()
+        self._finish(bench, prompt, transcript)
+        if self.job.is_discarded:
+            bench.drop_session(self.job.conversation_id)
+
+    def _prompt(self, bench: Workbench) -> Prompt:
+        """The prompt of the branch that ends with this answer."""
+        branch = self._branch()
+        tokenizer_ids = self._tokenizer_ids(branch)
+        turns: list[Turn] = []
+        for message in branch:
+            if message.role == "user":
+                if turns and turns[-1].answer_ids is None:
+                    turns.pop()  # it was never answered: templates want question and answer in turn
+                turns.append(Turn(message.text))
+            elif message.token_ids or message.text:
+                ids = message.token_ids
+                if tokenizer_ids.get(message.id) != bench.tokenizer_id:  # they mean nothing here
+                    ids = tuple(encode_text(bench.model.tokenizer, message.text))
+                turns[-1] = Turn(turns[-1].text, ids)
+        return bench.prompts.build_chat(turns)
+
+    def _branch(self) -> list[Message]:
+        """The messages before this answer, first one first."""
+        branch: list[Message] = []
+        parent_id = self._database.messages.get(self.job.message_id).parent_id
+        while parent_id is not None:
+            branch.append(self._database.messages.get(parent_id))
+            parent_id = branch[-1].parent_id
+        return branch[::-1]
+
+    def _show(self, transcript: Transcript) -> None:
+        self.job.show(
+            status="decoding",
+            text=transcript.text,
+            numbers=transcript.numbers,
+            steps=transcript.steps,
+        )
+
+    def _save_progress(self, transcript: Transcript) -> None:
+        if time.monotonic() - self._saved_at < SAVE_SECONDS:
+            return
+        with self.job.save_lock:
+            if self.job.is_discarded:
+                return
+            try:
+                self._database.messages.save_progress(
+                    self.job.message_id, transcript.text, transcript.token_ids
+                )
+            except StorageError as error:  # the answer goes on; its end is saved or reported
+                logger.warning("the progress of an answer could not be saved: %s", error)
+        self._saved_at = time.monotonic()
+
+    def _finish(self, bench: Workbench, prompt: Prompt, transcript: Transcript) -> None:
+        """Save answer, numbers, steps and history in one transaction, then let the Trie know."""
+        transcript.finish()
+        is_stopped = transcript.reason is FinishReason.CANCELLED
+        status: FinalStatus = "stopped" if is_stopped else "complete"
+        history = [*prompt.token_ids[prompt.user_turn_start :], *transcript.token_ids]
+        with self.job.save_lock:
+            if not self.job.is_discarded:
+                sequence_id = self._database.messages.finish_answer(
+                    self.job.message_id,
+                    text=transcript.text,
+                    token_ids=transcript.token_ids,
+                    status=status,
+                    generation=generation_record(
+                        transcript.stats,
+                        reason=transcript.reason.value,
+                        model=bench.ready_state.model,
+                        dtype=str(bench.model.dtype).removeprefix("torch."),
+                        device=str(bench.model.device),
+                        temperature=bench.temperature(self.job.options),
+                    ),
+                    steps=self._step_records,
+                    sequence=(
+                        NewSequence(bench.tokenizer_id, history) if transcript.token_ids else None
+                    ),
+                )
+                if sequence_id is not None:
+                    bench.keeper.add_history(sequence_id, history)
+        self._end(
+            status=status,
+            text=transcript.text,
+            numbers=transcript.numbers,
+            steps=transcript.steps,
+        )
+
+    def _end(self, **changes: object) -> None:
+        self._on_over(self.job)
+        self.job.show(**changes)
+
+    def _tokenizer_ids(self, branch: Sequence[Message]) -> dict[int, int]:
+        """Which tokenizer each answer's ids belong to.
+
+        An answer begun while the model was loading does not say so itself; its history does.
+        """
+        known = {m.id: m.tokenizer_id for m in branch if m.tokenizer_id is not None}
+        if all(m.id in known or not m.token_ids for m in branch):
+            return known
+        for sequence_id in self._database.sequences.for_conversation(self.job.conversation_id):
+            sequence = self._database.sequences.get(sequence_id)
+            if sequence.message_id is not None:
+                known.setdefault(sequence.message_id, sequence.tokenizer_id)
+        return known
+
+
+def _notice(prompt: Prompt) -> str:
+    number = prompt.num_dropped_turns
+    if not number:
+        return ""
+    what = "question with its answer" if number == 1 else f"{number} questions with their answers"
+    return f"The context is full: the oldest {what} could not be read any more."

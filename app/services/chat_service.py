@@ -1,0 +1,307 @@
+"""The chat service: what the page and the API ask for, answered by one worker thread.
+
+Knows the database and the worker, no page and no HTTP. Made by the server or the command line,
+usable from any thread.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from app.services.answering import AnswerTask
+from app.services.completing import CompletionTask
+from app.services.engine import Engine, LookaheadEngine
+from app.services.errors import (
+    BusyError,
+    EngineNotReadyError,
+    NothingToAnswerError,
+    ServiceClosedError,
+)
+from app.services.import_work import ImportWork
+from app.services.jobs import AnswerJob, ImportJob
+from app.services.recording import chat_message
+from app.services.views import AnswerOptions, ChatMessage, Completion, EngineState, ServiceConfig
+from app.services.workbench import Workbench
+from app.services.worker import Worker, explain
+from lookahead.trie import TrieStatistics
+from storage import Conversation, Database, Source
+
+__all__ = ["ChatService"]
+
+logger = logging.getLogger(__name__)
+
+_TITLE_LENGTH = 60
+_CLOSE_SECONDS = 60.0  # for the last step, the last file and the last saving
+_POLL_SECONDS = 0.1
+
+
+class ChatService:
+    """Chats, documents and one model.
+
+    Making it opens the database; see `storage.Database` for what that may raise.
+
+    Args:
+        engine: another engine than the real one, for tests.
+    """
+
+    def __init__(self, config: ServiceConfig, *, engine: Engine | None = None) -> None:
+        self._database = Database(config.data_dir)
+        self._engine = engine or LookaheadEngine()
+        self._config = config
+        self._worker: Worker[Workbench] = Worker(
+            self._load, EngineState("preparing", "Starting the engine …", config.model)
+        )
+        self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
+        self._import: tuple[ImportJob, threading.Thread] | None = None
+        self._is_closed = False
+        self._lock = threading.RLock()
+
+    def start(self) -> None:
+        """Begin loading the model; returns at once."""
+        recovered = self._database.messages.recover_interrupted()
+        if recovered:
+            logger.info("%d interrupted answers were kept as far as they had come", recovered)
+        self._worker.start()
+
+    def _load(self, show: Callable[[EngineState], None]) -> Workbench:
+        return Workbench(self._engine, self._config, self._database, show)
+
+    @property
+    def state(self) -> EngineState:
+        """Where the model stands."""
+        return self._worker.state
+
+    def wait_until_ready(self, timeout: float | None = None) -> EngineState:
+        """The state once the model is ready or has failed, or after `timeout` seconds."""
+        return self._worker.wait_until_ready(timeout)
+
+    def close(self) -> None:
+        """Stop what runs, save what was learned, end the threads. May be called twice."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            running_import = self._import
+        if running_import is not None:
+            job, thread = running_import
+            job.cancel()
+            thread.join(_CLOSE_SECONDS)
+        if not self._worker.close(_CLOSE_SECONDS):
+            logger.warning("the engine did not end in time; what it was doing is given up")
+        self._database.close()
+
+    # ------------------------------------------------------------------------------------- chats
+
+    def conversations(self) -> list[Conversation]:
+        """All chats, the latest first."""
+        return self._database.conversations.list()
+
+    def messages(self, conversation_id: int) -> list[ChatMessage]:
+        """The current branch of a chat, in order."""
+        generations = self._database.generations
+        return [
+            chat_message(
+                message, generations.for_message(message.id) if message.role != "user" else None
+            )
+            for message in self._database.messages.list(conversation_id)
+        ]
+
+    def rename_conversation(self, conversation_id: int, title: str) -> None:
+        """Give a chat another title."""
+        self._database.conversations.rename(conversation_id, _title_of(title))
+
+    def delete_conversation(self, conversation_id: int) -> None:
+        """Delete a chat with all that came of it; an answer being written for it is stopped."""
+        with self._lock:
+            task = self._tasks.pop(conversation_id, None)
+            if task is not None:
+                task.job.stop()
+            with task.job.save_lock if task is not None else contextlib.nullcontext():
+                if task is not None:
+                    task.job.is_discarded = True
+                sequence_ids = self._database.conversations.delete(conversation_id)
+        self._forget(sequence_ids)
+        self._worker.submit(_DropSession(conversation_id))
+
+    def _forget(self, sequence_ids: Sequence[int]) -> None:
+        bench = self._worker.bench
+        if bench is not None:
+            bench.keeper.forget(sequence_ids)
+        self._worker.request_idle_work()
+
+    def ask(self, conversation_id: int | None, text: str, options: AnswerOptions) -> AnswerJob:
+        """Save a question and have it answered; without a conversation a new one begins.
+
+        Raises:
+            NothingToAnswerError: the text is empty.
+            BusyError: the conversation has an answer being written.
+            RecordNotFoundError: there is no such conversation.
+        """
+        if not text.strip():
+            raise NothingToAnswerError("The message is empty. Write something first.")
+        with self._lock:
+            self._require_open()
+            if conversation_id is None:
+                conversation_id = self._database.conversations.create(_title_of(text)).id
+            self._require_idle(conversation_id)
+            branch = self._database.messages.list(conversation_id)
+            parent_id = branch[-1].id if branch else None
+            question = self._database.messages.add_user(conversation_id, parent_id, text)
+            return self._answer(conversation_id, question.id, options)
+
+    def regenerate(self, conversation_id: int, options: AnswerOptions) -> AnswerJob:
+        """Answer the last question of a chat again; the earlier answer stays beside the new one.
+
+        Raises:
+            NothingToAnswerError, BusyError, RecordNotFoundError: see `ask`.
+        """
+        with self._lock:
+            self._require_open()
+            self._require_idle(conversation_id)
+            branch = self._database.messages.list(conversation_id)
+            questions = [message.id for message in branch if message.role == "user"]
+            if not questions:
+                raise NothingToAnswerError("This chat has no question yet. Write one first.")
+            return self._answer(conversation_id, questions[-1], options)
+
+    def _answer(self, conversation_id: int, question_id: int, options: AnswerOptions) -> AnswerJob:
+        bench = self._worker.bench
+        answer = self._database.messages.start_answer(
+            conversation_id, question_id, tokenizer_id=None if bench is None else bench.tokenizer_id
+        )
+        job = AnswerJob(conversation_id, answer.id, options, on_stop=self._stop_waiting)
+        task = AnswerTask(self._database, job, on_over=self._is_over)
+        self._tasks[conversation_id] = task
+        self._worker.submit(task)
+        return job
+
+    def running_job(self, conversation_id: int) -> AnswerJob | None:
+        """The answer being written in a chat, or waiting for its turn."""
+        task = self._tasks.get(conversation_id)
+        return None if task is None else task.job
+
+    def _stop_waiting(self, job: AnswerJob) -> None:
+        """An answer that has not begun need not wait for its turn to be stopped."""
+        task = self._tasks.get(job.conversation_id)
+        if task is not None and task.job is job and self._worker.withdraw(task):
+            task.abandon()
+
+    def _is_over(self, job: AnswerJob) -> None:
+        task = self._tasks.get(job.conversation_id)
+        if task is not None and task.job is job:
+            self._tasks.pop(job.conversation_id, None)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise ServiceClosedError("The program is closing. Start it again and ask again.")
+
+    def _require_idle(self, conversation_id: int) -> None:
+        if conversation_id in self._tasks:
+            raise BusyError("An answer is being written in this chat. Wait for it, or stop it.")
+
+    # --------------------------------------------------------------------------------------- API
+
+    def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        options: AnswerOptions,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> Completion:
+        """Answer a list of messages and wait for it; nothing is saved.
+
+        Raises:
+            EngineNotReadyError: the model is not loaded (yet).
+            LookaheadError: the request cannot be answered as it is.
+            ServiceError: the engine failed, or the program is closing.
+        """
+        self._require_open()
+        if not messages:
+            raise NothingToAnswerError("There are no messages to answer.")
+        if not self.state.is_ready:
+            raise EngineNotReadyError(f"The model is not ready: {self.state.detail}")
+        task = CompletionTask(messages, options, is_cancelled)
+        self._worker.submit(task)
+        return task.result()
+
+    # --------------------------------------------------------------------------------- documents
+
+    def import_paths(self, paths: Iterable[Path]) -> ImportJob:
+        """Take in files and folders in the background, as soon as the tokenizer is there.
+
+        Raises:
+            BusyError: another import is running.
+        """
+        with self._lock:
+            self._require_open()
+            if self.running_import() is not None:
+                raise BusyError("An import is running. Wait for it, or cancel it.")
+            job = ImportJob()
+            thread = threading.Thread(
+                target=self._run_import, args=(job, list(paths)), name="import", daemon=True
+            )
+            self._import = (job, thread)
+            thread.start()
+            return job
+
+    def running_import(self) -> ImportJob | None:
+        """The import that is running."""
+        job = self._import[0] if self._import is not None else None
+        return job if job is not None and not job.snapshot().is_over else None
+
+    def _run_import(self, job: ImportJob, paths: Sequence[Path]) -> None:
+        try:
+            while self._worker.wait_until_ready(_POLL_SECONDS).status not in ("ready", "failed"):
+                if job.is_cancelled:
+                    job.show(status="cancelled")
+                    return
+            bench = self._worker.bench
+            if bench is None:
+                raise EngineNotReadyError(self.state.detail)
+            ImportWork(self._database, bench.keeper, bench.import_tokenizer, job).run(paths)
+        except Exception as error:  # the thread's boundary: logged, shown in a sentence
+            logger.exception("an import failed")
+            job.show(status="failed", error=explain(error, "The import failed"))
+        finally:
+            self._worker.request_idle_work()
+
+    def documents(self) -> list[Source]:
+        """The imported documents, the latest first."""
+        return self._database.sources.list()
+
+    def delete_document(self, source_id: int) -> None:
+        """Delete a document and forget its words. Raises RecordNotFoundError."""
+        self._forget(self._database.sources.delete(source_id))
+
+    def trie_statistics(self) -> TrieStatistics | None:
+        """What the Trie holds; None until it is open."""
+        bench = self._worker.bench
+        return None if bench is None else bench.keeper.trie.statistics()
+
+
+class _DropSession:
+    """The task of giving back a deleted chat's keys and values."""
+
+    def __init__(self, conversation_id: int) -> None:
+        self._conversation_id = conversation_id
+
+    def run(self, bench: Workbench) -> None:
+        bench.drop_session(self._conversation_id)
+
+    def fail(self, sentence: str) -> None:
+        """There is no session where there is no model."""
+
+    def stop(self) -> None:
+        """It takes no time."""
+
+    def abandon(self) -> None:
+        """All sessions are dropped at the end."""
+
+
+def _title_of(text: str) -> str:
+    """The first line, shortened at a word."""
+    line = " ".join(text.strip().splitlines()[0].split()) if text.strip() else ""
+    if len(line) <= _TITLE_LENGTH:
+        return line
+    return line[: _TITLE_LENGTH - 1].rsplit(" ", 1)[0].rstrip() + "…"

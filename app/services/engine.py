@@ -1,0 +1,103 @@
+"""The engine as the services use it, so that tests can put a scripted one in its place.
+
+Imports the engine, and with it torch, only when a model is loaded. Called in the worker's thread.
+"""
+
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from app.services.views import ServiceConfig
+from lookahead.config import DecodingConfig, SamplingConfig
+from lookahead.events import Event
+from lookahead.successors import SuccessorTable
+from lookahead.trie import Trie
+
+if TYPE_CHECKING:
+    from lookahead.loader import LoadedModel
+    from lookahead.session import Session
+
+__all__ = ["Engine", "GenerationRequest", "LookaheadEngine"]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One generation. `trie` and `successors` None: plain decoding."""
+
+    prompt_ids: Sequence[int]
+    decoding: DecodingConfig
+    sampling: SamplingConfig
+    session: "Session"
+    trie: Trie | None
+    successors: SuccessorTable | None
+    masked_sequence_ids: frozenset[int]
+    stop: Callable[[Sequence[int]], int | None] | None
+    is_cancelled: Callable[[], bool]
+
+
+class Engine(Protocol):
+    """Loads models and generates."""
+
+    def load(
+        self,
+        config: ServiceConfig,
+        facts: MutableMapping[str, str],
+        report: Callable[[str], None],
+    ) -> "LoadedModel":
+        """Load the model; `report` is told in sentences what takes long."""
+        ...
+
+    def new_session(self, model: "LoadedModel") -> "Session":
+        """KV and token ids of one conversation; has `close()`."""
+        ...
+
+    def generate(self, model: "LoadedModel", request: GenerationRequest) -> Iterator[Event]:
+        """The events of one generation, `Finished` last."""
+        ...
+
+
+class LookaheadEngine:
+    """The real engine."""
+
+    def load(
+        self,
+        config: ServiceConfig,
+        facts: MutableMapping[str, str],
+        report: Callable[[str], None],
+    ) -> "LoadedModel":
+        """See `Engine`."""
+        import lookahead
+
+        return lookahead.load_model(
+            config.model,
+            device=config.device,
+            dtype=config.dtype,
+            strict=config.strict,
+            context_length=config.context_length,
+            report=report,
+            facts=facts,
+        )
+
+    def new_session(self, model: "LoadedModel") -> "Session":
+        """See `Engine`."""
+        import lookahead
+
+        return lookahead.Session(model)
+
+    def generate(self, model: "LoadedModel", request: GenerationRequest) -> Iterator[Event]:
+        """See `Engine`. The services add sequences to the Trie themselves: `observe=False`."""
+        import lookahead
+
+        return lookahead.generate(
+            model,
+            request.prompt_ids,
+            trie=request.trie,
+            decoding=request.decoding,
+            sampling=request.sampling,
+            session=request.session,
+            successors=request.successors,
+            masked_sequence_ids=request.masked_sequence_ids,
+            stop=request.stop,
+            is_cancelled=request.is_cancelled,
+            observe=False,
+        )

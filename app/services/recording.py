@@ -1,0 +1,89 @@
+"""The engine's words as rows and back: what is written down about an answer, and how it is shown.
+
+Pure functions. Used by the answer task and the chat service.
+"""
+
+from collections import Counter
+from dataclasses import fields
+
+from app.services.views import AnswerNumbers, ChatMessage
+from lookahead.draft import DraftTree, TokenSource
+from lookahead.events import GenerationStats, StepDone
+from lookahead.trie import Trie
+from storage.records import DraftOrigin, DraftRecord, GenerationRecord, Message, StepRecord
+
+__all__ = ["chat_message", "generation_record", "step_record"]
+
+_STATS_FIELDS = tuple(field.name for field in fields(GenerationStats))
+
+
+def step_record(index: int, step: StepDone, trie: Trie) -> StepRecord:
+    """A step as it is saved, each drafted token with its place in a sequence of the database."""
+    draft = step.draft
+    return StepRecord(
+        index=index,
+        width=step.width,
+        rows=step.rows,
+        accepted_length=step.accepted_length,
+        match_length=step.match_length,
+        token_ids=step.token_ids,
+        accepted_nodes=step.accepted_nodes,
+        draft=DraftRecord(
+            token_ids=draft.token_ids,
+            parents=draft.parents,
+            sources=tuple(source.value for source in draft.sources),
+            probabilities=tuple(round(probability, 6) for probability in draft.probabilities),
+            origins=tuple(_origin(draft, node, trie) for node in range(draft.width)),
+        ),
+        seconds=step.seconds,
+        draft_seconds=step.draft_seconds,
+    )
+
+
+def _origin(draft: DraftTree, node: int, trie: Trie) -> DraftOrigin:
+    position = draft.positions[node]
+    if position < 0:
+        return None
+    if draft.sources[node] in (TokenSource.PROMPT, TokenSource.OUTPUT):
+        return position
+    try:
+        location = trie.locate(position)
+    except KeyError:  # forgotten since it was drafted
+        return None
+    return location.sequence_id, location.offset
+
+
+def generation_record(
+    stats: GenerationStats, *, reason: str, model: str, dtype: str, device: str, temperature: float
+) -> GenerationRecord:
+    """How an answer came about, as it is saved."""
+    counters = {name: getattr(stats, name) for name in _STATS_FIELDS}
+    counters["accepted_by_source"] = {
+        source.value: count for source, count in stats.accepted_by_source.items()
+    }
+    return GenerationRecord(
+        reason=reason,
+        model=model,
+        dtype=dtype,
+        device=device,
+        temperature=temperature,
+        **counters,
+    )
+
+
+def chat_message(message: Message, generation: GenerationRecord | None) -> ChatMessage:
+    """A saved message as it is shown."""
+    numbers = None
+    if generation is not None:
+        counters = {name: getattr(generation, name) for name in _STATS_FIELDS}
+        counters["accepted_by_source"] = Counter(generation.accepted_by_source)
+        numbers = AnswerNumbers.from_stats(GenerationStats(**counters), generation.reason)
+    return ChatMessage(
+        id=message.id,
+        conversation_id=message.conversation_id,
+        role=message.role,
+        text=message.text,
+        status=message.status,
+        numbers=numbers,
+        error=message.error,
+    )

@@ -1,0 +1,83 @@
+"""What a generation has yielded so far: ids, text, steps and counters, from the engine's events.
+
+Knows no database. Used by the answer and completion tasks.
+"""
+
+from typing import Any
+
+from app.services.text_stream import TextStream
+from app.services.views import AnswerNumbers
+from lookahead.events import Event, Finished, FinishReason, GenerationStats, PrefillDone, StepDone
+
+__all__ = ["Transcript"]
+
+
+class Transcript:
+    """Collects events.
+
+    Attributes:
+        stats: the counters, of the engine itself once it has finished.
+        reason: why it ended; CANCELLED until the engine says otherwise.
+    """
+
+    def __init__(self, tokenizer: Any, mode: str) -> None:
+        self._stream = TextStream(tokenizer)
+        self.token_ids: tuple[int, ...] = ()
+        self.steps: tuple[StepDone, ...] = ()
+        self.stats = GenerationStats(mode=mode)
+        self.reason = FinishReason.CANCELLED
+        self._final_text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Text so far; at the end, of all ids decoded at once."""
+        return self._stream.text if self._final_text is None else self._final_text
+
+    @property
+    def numbers(self) -> AnswerNumbers:
+        """The numbers so far."""
+        reason = "" if self._final_text is None else self.reason.value
+        return AnswerNumbers.from_stats(self.stats, reason)
+
+    def take(self, event: Event) -> None:
+        """Add what an event tells."""
+        match event:
+            case PrefillDone():
+                self._count_prefill(event)
+                self._append(event.token_ids)
+            case StepDone():
+                self._count_step(event)
+                self.steps += (event,)
+                self._append(event.token_ids)
+            case Finished():
+                self.token_ids, self.reason, self.stats = (
+                    event.token_ids,
+                    event.reason,
+                    event.stats,
+                )
+
+    def finish(self) -> None:
+        """No more events will come: the text becomes that of all ids."""
+        self._final_text = self._stream.decode(self.token_ids)
+
+    def _append(self, token_ids: tuple[int, ...]) -> None:
+        self.token_ids += token_ids
+        self.stats.num_tokens += len(token_ids)
+        self._stream.append(token_ids)
+
+    def _count_prefill(self, event: PrefillDone) -> None:
+        stats = self.stats
+        stats.prompt_length = event.reused_length + event.prefilled_length
+        stats.reused_length = event.reused_length
+        stats.prefilled_length = event.prefilled_length
+        stats.num_prefill_chunks = event.num_chunks
+        stats.prefill_seconds = event.seconds
+
+    def _count_step(self, event: StepDone) -> None:
+        stats = self.stats
+        stats.num_steps += 1
+        stats.num_drafted_tokens += event.width - 1
+        stats.num_accepted_tokens += event.accepted_length
+        stats.accepted_by_source.update(event.draft.sources[node] for node in event.accepted_nodes)
+        stats.decode_seconds += event.seconds
+        stats.draft_seconds += event.draft_seconds

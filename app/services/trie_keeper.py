@@ -1,0 +1,98 @@
+"""Keeps the Trie of one tokenizer in step with the database and with the segment cache.
+
+The sequences in the database are the truth: what the cached segment lacks is added, what it holds
+too much is forgotten. Knows no model. Used by the workbench and the import job, from any thread.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+
+from lookahead.draft import TokenSource
+from lookahead.segment import Segment, SegmentFormatError
+from lookahead.trie import Trie
+from storage import Database, SegmentCache
+
+__all__ = ["TrieKeeper"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_FORGOTTEN_ONE_BY_ONE = 100  # more than these missing from the database: sort everything anew
+
+
+class TrieKeeper:
+    """One Trie and the places where it is kept.
+
+    Attributes:
+        trie: the Trie. Only ever changed through its own methods, which lock.
+        tokenizer_id: the row id of its tokenizer.
+    """
+
+    def __init__(self, database: Database, cache: SegmentCache, tokenizer_id: int) -> None:
+        self._database = database
+        self._cache = cache
+        self.tokenizer_id = tokenizer_id
+        self._saved_segment: Segment | None = None
+        self._save_lock = threading.Lock()
+        self.trie = self._open()
+
+    def _open(self) -> Trie:
+        wanted = set(self._database.sequences.ids(self.tokenizer_id))
+        trie = self._load()
+        surplus = trie.sequence_ids - wanted
+        if len(surplus) > _MAX_FORGOTTEN_ONE_BY_ONE:
+            trie, surplus = Trie(), frozenset()
+        for sequence_id in surplus:
+            trie.forget(sequence_id)
+        missing = wanted - trie.sequence_ids
+        if missing:
+            rows = self._database.sequences.all(self.tokenizer_id, after=min(missing) - 1)
+            trie.add_many(
+                (sequence_id, TokenSource(kind), token_ids)
+                for sequence_id, kind, token_ids in rows
+                if sequence_id in missing
+            )
+        return trie
+
+    def _load(self) -> Trie:
+        """The Trie of the cached segment, or an empty one."""
+        data = self._cache.load(self.tokenizer_id)
+        if data is None:
+            return Trie()
+        try:
+            segment = Segment.from_bytes(data)
+        except SegmentFormatError as error:
+            logger.warning("the cached Trie segment is not usable and is rebuilt: %s", error)
+            return Trie()
+        self._saved_segment = segment
+        return Trie.from_segment(segment)
+
+    def add_history(self, sequence_id: int, token_ids: Sequence[int]) -> None:
+        """Make a saved exchange known to drafting."""
+        self.trie.add(token_ids, source=TokenSource.HISTORY, sequence_id=sequence_id)
+
+    def add_documents(self, sequences: Iterable[tuple[int, Sequence[int]]]) -> None:
+        """Make saved documents known to drafting, with one sort for all of them."""
+        self.trie.add_many(
+            (sequence_id, TokenSource.DOCUMENT, token_ids) for sequence_id, token_ids in sequences
+        )
+
+    def forget(self, sequence_ids: Iterable[int]) -> None:
+        """Take deleted sequences out; those of other tokenizers are not here, and passed over."""
+        for sequence_id in self.trie.sequence_ids.intersection(sequence_ids):
+            self.trie.forget(sequence_id)
+
+    def seal_and_save(self, *, only_if_due: bool = False) -> None:
+        """Sort the tail into the segment, and save the segment if it is another than the saved one.
+
+        Args:
+            only_if_due: leave a short tail unsorted, since that costs little when drafting.
+        """
+        with self._save_lock:
+            if self.trie.needs_sealing or not only_if_due:
+                self.trie.seal()
+            segment = self.trie.segment
+            if segment is not self._saved_segment:
+                covered = segment.log.sequence_ids.tolist()
+                self._cache.save(self.tokenizer_id, segment.to_bytes(), covered)
+                self._saved_segment = segment

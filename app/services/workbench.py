@@ -1,0 +1,198 @@
+"""What the worker's thread works with once a model is loaded: model, prompts, Trie, sessions.
+
+Knows the engine and the database; knows no jobs. Made, used and closed in the worker's thread,
+except `keeper` and `import_tokenizer`, which others may use.
+"""
+
+import copy
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.prompting import Prompt, PromptBuilder, encode_text
+from app.services.engine import Engine, GenerationRequest
+from app.services.stop_strings import StopStrings
+from app.services.trie_keeper import TrieKeeper
+from app.services.views import AnswerOptions, EngineState, ServiceConfig
+from lookahead.config import DecodingConfig, SamplingConfig
+from lookahead.events import Event
+from lookahead.successors import SuccessorFormatError, SuccessorTable
+from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCache
+
+if TYPE_CHECKING:
+    from lookahead.session import Session
+
+__all__ = ["SessionKey", "Workbench"]
+
+logger = logging.getLogger(__name__)
+
+SessionKey = int | str  # a conversation's id, or a name
+
+_MAX_SESSIONS = 4  # conversations whose keys and values are kept in memory
+_SAVE_SUCCESSORS_SECONDS = 60.0  # at least between two saves of the recycled successors
+
+
+class Workbench:
+    """A loaded model with all that answers need.
+
+    Attributes:
+        model: the loaded model. `prompts`: its PromptBuilder.
+        keeper: the Trie of its tokenizer.
+        import_tokenizer: a tokenizer of its own for the import thread.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: ServiceConfig,
+        database: Database,
+        show: Callable[[EngineState], None],
+    ) -> None:
+        state = EngineState("loading", f"Loading {config.model} …", config.model)
+        show(state)
+        self._engine = engine
+        self._config = config
+        self._database = database
+        self.model = engine.load(
+            config,
+            database.facts.for_model(config.model),
+            lambda sentence: show(replace(state, detail=sentence)),
+        )
+        tokenizer = self.model.tokenizer
+        self.prompts = PromptBuilder(tokenizer, self.model.context_length)
+        self.import_tokenizer = copy.deepcopy(tokenizer)
+        show(replace(state, detail="Opening the Trie …"))
+        name = Path(config.model).name or config.model
+        self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
+        cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
+        self.keeper = TrieKeeper(database, cache, self.tokenizer_id)
+        self._successors = self._load_successors()
+        self._successors_saved_at = time.monotonic()
+        self._has_new_successors = False
+        self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
+
+    @property
+    def ready_state(self) -> EngineState:
+        """What is shown from now on."""
+        model = self.model
+        return EngineState(
+            "ready",
+            f"{self._config.model} is ready: {_plain(model.dtype)} on {_plain(model.device)}, "
+            f"{model.mode} mode.",
+            self._config.model,
+            mode=model.mode,
+            mode_reason=model.mode_reason,
+        )
+
+    def temperature(self, options: AnswerOptions) -> float:
+        """The temperature asked for, or the model's own default; greedy where it says nothing."""
+        if options.temperature is not None:
+            return options.temperature
+        defaults = getattr(self.model.hf_model, "generation_config", None)
+        if not getattr(defaults, "do_sample", False):
+            return 0.0
+        temperature = getattr(defaults, "temperature", None)
+        return 1.0 if temperature is None else float(temperature)
+
+    def generate(
+        self,
+        prompt: Prompt,
+        options: AnswerOptions,
+        *,
+        session_key: SessionKey,
+        masked_sequence_ids: frozenset[int] = frozenset(),
+        is_cancelled: Callable[[], bool],
+    ) -> Iterator[Event]:
+        """The events of one answer. A session whose generation fails is thrown away."""
+        stop_strings = prompt.stop_strings
+        request = GenerationRequest(
+            prompt_ids=prompt.token_ids,
+            decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
+            sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
+            session=self._session(session_key),
+            trie=self.keeper.trie if options.lookahead else None,
+            successors=self._successors if options.lookahead else None,
+            masked_sequence_ids=masked_sequence_ids,
+            stop=StopStrings(self.model.tokenizer, stop_strings) if stop_strings else None,
+            is_cancelled=is_cancelled,
+        )
+        self._has_new_successors |= options.lookahead
+        is_done = False
+        try:
+            yield from self._engine.generate(self.model, request)
+            is_done = True
+        finally:
+            if not is_done:
+                self.drop_session(session_key)
+
+    def _session(self, key: SessionKey) -> "Session":
+        """The session of a conversation; the one unused for longest makes room for a new one."""
+        if key not in self._sessions:
+            while len(self._sessions) >= _MAX_SESSIONS:
+                self._sessions.popitem(last=False)[1].close()
+            self._sessions[key] = self._engine.new_session(self.model)
+        self._sessions.move_to_end(key)
+        return self._sessions[key]
+
+    def drop_session(self, key: SessionKey) -> None:
+        """Give back the memory of a conversation's keys and values."""
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            session.close()
+
+    def do_idle_work(self) -> bool:
+        """One piece of housekeeping; whether there is more."""
+        self.keeper.seal_and_save(only_if_due=True)
+        if time.monotonic() - self._successors_saved_at > _SAVE_SUCCESSORS_SECONDS:
+            self._save_successors()
+        return self._index_one_document()
+
+    def _index_one_document(self) -> bool:
+        """Index a document that was imported under another tokenizer; whether there may be more."""
+        waiting = self._database.sources.list_without_sequence(self.tokenizer_id)
+        for source in waiting[:1]:
+            try:
+                text = self._database.sources.text(source.id)
+                token_ids = encode_text(self.model.tokenizer, text)
+                sequence_ids = self._database.sources.add_sequence(
+                    source.id, token_ids, self.tokenizer_id
+                )
+            except (RecordNotFoundError, RecordExistsError):  # deleted or indexed meanwhile
+                return True
+            self.keeper.add_documents((sequence_id, token_ids) for sequence_id in sequence_ids)
+        return len(waiting) > 1
+
+    def close(self) -> None:
+        """Save what was learned and give the memory back."""
+        for key in list(self._sessions):
+            self.drop_session(key)
+        self._save_successors()
+        self.keeper.seal_and_save()
+
+    def _load_successors(self) -> SuccessorTable:
+        vocab_size = self.model.vocab_size
+        data = self._database.successors.load(self.model.fingerprint)
+        if data is not None:
+            try:
+                table = SuccessorTable.from_bytes(data)
+                if table.vocab_size == vocab_size:
+                    return table
+                logger.warning("the saved successors are of another vocabulary and start empty")
+            except SuccessorFormatError as error:
+                logger.warning("the saved successors are not usable and start empty: %s", error)
+        return SuccessorTable(vocab_size)
+
+    def _save_successors(self) -> None:
+        if self._has_new_successors:
+            self._has_new_successors = False
+            self._database.successors.save(self.model.fingerprint, self._successors.to_bytes())
+        self._successors_saved_at = time.monotonic()
+
+
+def _plain(name: object) -> str:
+    """`torch.bfloat16` → `bfloat16`."""
+    return str(name).removeprefix("torch.")
