@@ -4,11 +4,11 @@ Knows stores of token ids and probabilities; no model, no tensors. The decoding 
 draft before every verifying forward and tells afterwards what came of it.
 """
 
-from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, pairwise
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -28,8 +28,8 @@ from lookahead.trie import Trie, TrieSnapshot
 
 __all__ = ["DraftLimits", "Drafter", "TrieDrafter"]
 
-MIN_PROBABILITY = 0.005  # a node less likely than this is not worth a row
-MAX_CANDIDATES = 128  # of one store at one match length, the latest ones
+MIN_PROBABILITY = 0.01  # a node less likely than this is not worth a row
+MAX_CANDIDATES = 64  # of one store at one match length, the latest ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,59 +65,69 @@ class Drafter(Protocol):
         """
 
 
-class _Store:
-    """Candidates of one store, their windows read column by column as the tree deepens."""
+class _Level:
+    """The candidates of one store and match length, their windows read as the tree deepens."""
 
-    def __init__(self, candidates: Candidates, is_own: bool) -> None:
+    __slots__ = ("_columns", "candidates", "is_own", "match_length")
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        columns: dict[int, list[int]],
+        is_own: bool,
+        match_length: int,
+    ) -> None:
         self.candidates = candidates
         self.is_own = is_own
-        self._columns: dict[int, list[int]] = {}
+        self.match_length = match_length
+        self._columns = columns
 
-    def column(self, depth: int) -> list[int]:
-        """Each candidate's token `depth` tokens after the match; -1: none."""
-        if depth not in self._columns:
-            self._columns[depth] = self.candidates.windows[:, depth].tolist()
-        return self._columns[depth]
-
-    def levels(self) -> list["_Level"]:
-        """The candidates by match length, longest first."""
-        levels = level_of(self.candidates.match_lengths)
-        edges = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), len(levels)]
-        return [
-            _Level(
-                self, MATCH_LENGTHS[levels[begin]], range(begin, min(end, begin + MAX_CANDIDATES))
-            )
-            for begin, end in pairwise(edges)
-            if begin < end
-        ]
+    def group(self, members: Iterable[int], depth: int) -> dict[int, list[int]]:
+        """Members by their token `depth` tokens after the match; ended ones are left out."""
+        column = self._columns.get(depth)
+        if column is None:
+            column = self._columns[depth] = self.candidates.windows[:, depth].tolist()
+        groups: dict[int, list[int]] = {}
+        for member in members:
+            groups.setdefault(column[member], []).append(member)
+        groups.pop(-1, None)
+        return groups
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """The candidates of one store and match length that agree with a path, latest first."""
-
-    store: _Store
-    match_length: int
-    members: Sequence[int]
-
-    def following(self, depth: int, token_id: int) -> "_Level":
-        """Those whose token at `depth` is `token_id`."""
-        column = self.store.column(depth)
-        members = [member for member in self.members if column[member] == token_id]
-        return _Level(self.store, self.match_length, members)
+_Evidence = list[tuple[_Level, Sequence[int]]]  # candidates that agree with a path, latest first
 
 
-@dataclass(slots=True)
+def _evidence(candidates: Candidates, *, is_own: bool) -> _Evidence:
+    """The candidates of one store by match length, longest first."""
+    columns: dict[int, list[int]] = {}
+    levels = level_of(candidates.match_lengths)
+    edges = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), len(levels)]
+    return [
+        (
+            _Level(candidates, columns, is_own, MATCH_LENGTHS[levels[begin]]),
+            range(begin, min(end, begin + MAX_CANDIDATES)),
+        )
+        for begin, end in pairwise(edges)
+        if begin < end
+    ]
+
+
 class _Node:
-    """A node of the growing tree; `origin` is the level that saw its token, None if recycled."""
+    """A node of the growing tree, with what was seen on its path; all of it recycled if nothing."""
 
-    token_id: int
-    probability: float
-    depth: int
-    parent: "_Node | None" = None
-    origin: _Level | None = None
-    levels: Sequence[_Level] = ()
-    children: list["_Node"] = field(default_factory=list)
+    __slots__ = ("children", "depth", "evidence", "parent", "probability", "token_id")
+
+    def __init__(
+        self, token_id: int, probability: float, parent: "_Node | None", evidence: _Evidence
+    ) -> None:
+        self.token_id = token_id
+        self.probability = probability
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.evidence = evidence
+        self.children: list[_Node] = []
+        if parent is not None:
+            parent.children.append(self)
 
 
 class TrieDrafter:
@@ -146,18 +156,15 @@ class TrieDrafter:
         if not len(request):
             raise ValueError("There is nothing to continue: the request is empty.")
         snapshot = self._trie.snapshot if self._trie else None
-        root = _Node(int(request.token_ids[-1]), 1.0, 0)
         if limits.max_width < 2 or limits.max_depth < 1:
-            return DraftTree.root_only(root.token_id)
-        stores = [_Store(request.candidates(limits.max_depth), is_own=True)]
-        if snapshot is not None:
-            stores.append(_Store(self._candidates(snapshot, request, limits), is_own=False))
-        levels = [level for store in stores for level in store.levels()]
-        root.levels = sorted(levels, key=lambda level: -level.match_length)
+            return DraftTree.root_only(int(request.token_ids[-1]))
+        own = request.candidates(limits.max_depth)
+        other = self._candidates(request, snapshot, limits.max_depth)
+        evidence = _evidence(own, is_own=True) + _evidence(other, is_own=False)
+        evidence.sort(key=lambda item: -item[0].match_length)
+        root = _Node(int(request.token_ids[-1]), 1.0, None, evidence)
         self._grow(root, limits)
-        match_length = max(
-            (int(store.candidates.match_lengths.max(initial=0)) for store in stores), default=0
-        )
+        match_length = max(int(found.match_lengths.max(initial=0)) for found in (own, other))
         return _lay_out(root, request, snapshot, match_length)
 
     def observe(
@@ -170,64 +177,59 @@ class TrieDrafter:
         self._successors.update([draft.token_ids[row] for row in rows], top_ids[rows])
 
     def _candidates(
-        self, snapshot: TrieSnapshot, request: RequestView, limits: DraftLimits
+        self, request: RequestView, snapshot: TrieSnapshot | None, depth: int
     ) -> Candidates:
+        if snapshot is None:
+            return Candidates.none(depth)
         if self._masked is None or self._masked[0] is not snapshot:
             self._masked = (snapshot, snapshot.edges_of(self._masked_sequence_ids))
-        suffix = request.token_ids[-MAX_MATCH_LENGTH:]
-        return snapshot.candidates(suffix, limits.max_depth, self._masked[1])
+        return snapshot.candidates(request.token_ids[-MAX_MATCH_LENGTH:], depth, self._masked[1])
 
     def _grow(self, root: _Node, limits: DraftLimits) -> None:
         """Take the likeliest known node into the tree until it is full or nothing is left."""
         ticket = count()  # of equally likely nodes, the one found first
-        frontier = [(-1.0, next(ticket), root)]
-        width = 0
-        while frontier and width < limits.max_width:
-            _, _, node = heappop(frontier)
-            width += 1
-            if node.parent is not None:
-                node.parent.children.append(node)
+        frontier: list[tuple[float, int, int, _Node, _Evidence]] = []
+        node = root
+        for _ in range(limits.max_width - 1):
             if node.depth < limits.max_depth:
-                for child in self._expand(node, limits.excluded_ids):
-                    heappush(frontier, (-child.probability, next(ticket), child))
+                for probability, token_id, evidence in self._expand(node):
+                    if token_id not in limits.excluded_ids:
+                        entry = (-probability, next(ticket), token_id, node, evidence)
+                        heappush(frontier, entry)
+            if not frontier:
+                break
+            negated, _, token_id, parent, evidence = heappop(frontier)
+            node = _Node(token_id, -negated, parent, evidence)
 
-    def _expand(self, node: _Node, excluded_ids: frozenset[int]) -> list[_Node]:
-        """The possible children of a node that are likely enough, likeliest first."""
-        if node.parent is not None:
-            followed = (
-                level.following(node.depth - 1, node.token_id) for level in node.parent.levels
-            )
-            node.levels = [level for level in followed if level.members]
+    def _expand(self, node: _Node) -> list[tuple[float, int, _Evidence]]:
+        """Possible children as (probability, token id, evidence), likeliest first."""
         remaining = node.probability
         probabilities: dict[int, float] = {}
-        origins: dict[int, _Level] = {}
-        for level in node.levels:
-            column = level.store.column(node.depth)
-            counts = Counter([column[member] for member in level.members])
-            num_seen = len(level.members) - counts.pop(-1, 0)
-            if not num_seen:
+        evidence: dict[int, _Evidence] = {}
+        for level, members in node.evidence:
+            groups = level.group(members, node.depth)
+            if not groups:
                 continue
-            mass = remaining * self._calibration.confidence(
-                level.store.is_own, level.match_length + node.depth, num_seen, len(counts)
+            num_seen = sum(map(len, groups.values()))
+            confidence = self._calibration.confidence(
+                level.is_own, level.match_length + node.depth, num_seen, len(groups)
             )
-            for token_id, num_times in counts.items():
-                share = mass * num_times / num_seen
-                probabilities[token_id] = probabilities.get(token_id, 0.0) + share
-                origins.setdefault(token_id, level)
-            remaining -= mass
-            if remaining < MIN_PROBABILITY:
-                break
+            mass = remaining * confidence / num_seen
+            for token_id, group in groups.items():
+                probabilities[token_id] = probabilities.get(token_id, 0.0) + mass * len(group)
+                evidence.setdefault(token_id, []).append((level, group))
+            remaining -= remaining * confidence
         if self._successors is not None:
             for rank, token_id in enumerate(self._successors.successors(node.token_id)):
                 share = remaining * self._calibration.rank_share(rank)
                 probabilities[token_id] = probabilities.get(token_id, 0.0) + share
-        probabilities.pop(-1, None)
         likely = [
-            _Node(token_id, probability, node.depth + 1, node, origins.get(token_id))
+            (probability, token_id, evidence.get(token_id, []))
             for token_id, probability in probabilities.items()
-            if probability >= MIN_PROBABILITY and token_id not in excluded_ids
+            if probability >= MIN_PROBABILITY and token_id >= 0
         ]
-        return sorted(likely, key=lambda child: -child.probability)
+        likely.sort(key=itemgetter(0), reverse=True)
+        return likely
 
 
 def _lay_out(
@@ -259,14 +261,11 @@ def _origin(
     """Source of a node's token and the latest place where it was seen on this path."""
     if node.parent is None:
         return TokenSource.MODEL, -1
-    if node.origin is None:
+    if not node.evidence:
         return TokenSource.RECYCLED, -1
-    depth = node.depth - 1
-    store = node.origin.store
-    column = store.column(depth)
-    latest = next(member for member in node.origin.members if column[member] == node.token_id)
-    position = store.candidates.position(latest, depth)
-    if store.is_own:
+    level, members = node.evidence[0]
+    position = level.candidates.position(members[0], node.depth - 1)
+    if level.is_own:
         source = request.source_at(position)
         return source, -1 if source is TokenSource.DOCUMENT else position
     assert snapshot is not None, "a Trie's candidate without a Trie"

@@ -24,8 +24,8 @@ from lookahead.token_log import BORDER, WORD, WORD_BYTES, TokenLog
 __all__ = ["Segment", "SegmentFormatError"]
 
 HEADER = "segment 1"
-SAMPLE_SIZE = 64  # continuations looked at per match length
-MASKED_SAMPLE_SIZE = 4 * SAMPLE_SIZE  # drawn where some of them will be left out
+SAMPLE_SIZE = 32  # continuations looked at per match length
+MASKED_SAMPLE_SIZE = 2_048  # drawn where the masked ones are left out next
 MERGE_RATIO = 16  # a tail this many times shorter than the segment is merged, not sorted again
 MERGE_DEPTH = 2 * MAX_MATCH_LENGTH  # tokens that decide a merged suffix's place
 

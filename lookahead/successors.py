@@ -20,7 +20,7 @@ NUM_SUCCESSORS = 8
 
 
 class SuccessorFormatError(BlobFormatError):
-    """The table's bytes are damaged, of another version, or of another vocabulary. Start empty."""
+    """The table's bytes are damaged or of another version. Start with an empty table."""
 
 
 class SuccessorTable:
@@ -55,16 +55,14 @@ class SuccessorTable:
         return pack_arrays(HEADER, {"top_ids": self._top_ids})
 
     @classmethod
-    def from_bytes(cls, blob: bytes, vocab_size: int) -> Self:
+    def from_bytes(cls, blob: bytes) -> Self:
         """Read what `to_bytes` wrote. Raises SuccessorFormatError for anything else."""
         try:
             top_ids = unpack_arrays(HEADER, blob)["top_ids"]
         except (BlobFormatError, KeyError) as error:
             raise SuccessorFormatError(f"{error} Start with an empty table.") from error
-        if top_ids.shape != (vocab_size, NUM_SUCCESSORS) or top_ids.dtype != np.int32:
-            raise SuccessorFormatError(
-                "The table is of another vocabulary. Start with an empty one."
-            )
+        if top_ids.shape[1:] != (NUM_SUCCESSORS,) or top_ids.dtype != np.int32:
+            raise SuccessorFormatError("This is no table of successors. Start with an empty one.")
         table = cls(0)
         table._top_ids = top_ids.astype(np.int32)
         return table

@@ -1,0 +1,49 @@
+"""The successor table: the last word counts, and bytes are believed only when whole."""
+
+import numpy as np
+import pytest
+
+from lookahead.blob import pack_arrays
+from lookahead.successors import HEADER, NUM_SUCCESSORS, SuccessorFormatError, SuccessorTable
+
+
+def rows(*firsts: int) -> np.ndarray:
+    return np.array([range(first, first + NUM_SUCCESSORS) for first in firsts])
+
+
+def test_knows_nothing_at_first_and_nothing_outside_its_vocabulary() -> None:
+    table = SuccessorTable(3)
+    assert table.successors(0) == [-1] * NUM_SUCCESSORS
+    assert table.successors(3) == []
+    assert table.successors(-1) == []
+
+
+def test_the_last_row_of_a_token_stays() -> None:
+    table = SuccessorTable(4)
+    table.update([0, 3, 0], rows(10, 20, 30))
+    assert table.successors(0) == list(range(30, 38))
+    assert table.successors(3) == list(range(20, 28))
+    table.update([0], rows(5))
+    assert table.successors(0) == list(range(5, 13))
+
+
+def test_stored_bytes_bring_back_the_same_table_which_goes_on_learning() -> None:
+    table = SuccessorTable(2)
+    table.update([1], rows(0))
+    again = SuccessorTable.from_bytes(table.to_bytes())
+    assert again.vocab_size == 2
+    assert again.successors(1) == list(range(8))
+    again.update([1], rows(3))
+    assert again.successors(1) == list(range(3, 11))
+
+
+def test_damaged_or_foreign_bytes_are_refused() -> None:
+    whole = SuccessorTable(2).to_bytes()
+    damaged = bytearray(whole)
+    damaged[-60] ^= 1
+    wrong_shape = pack_arrays(HEADER, {"top_ids": np.zeros((2, 3), np.int32)})
+    wrong_type = pack_arrays(HEADER, {"top_ids": np.zeros((2, NUM_SUCCESSORS))})
+    nameless = pack_arrays(HEADER, {})
+    for blob in (b"", bytes(damaged), whole[:-1], wrong_shape, wrong_type, nameless):
+        with pytest.raises(SuccessorFormatError):
+            SuccessorTable.from_bytes(blob)
