@@ -64,11 +64,11 @@ def _run(arguments: list[str], terminal: Terminal) -> int:
 
 
 def _chat(settings: Settings, terminal: Terminal) -> int:
-    listening_socket = open_listening_socket(settings.host, settings.port)
-    _prepare_model(settings, terminal)
-    from app.server import serve  # only now: gradio takes seconds and other commands need none
+    with open_listening_socket(settings.host, settings.port) as listening_socket:
+        _prepare_model(settings, terminal)
+        from app.server import serve  # only now: gradio takes seconds, other commands need none
 
-    serve(settings, listening_socket)
+        serve(settings, listening_socket)
     return 0
 
 

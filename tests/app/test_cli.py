@@ -1,0 +1,264 @@
+"""The command line: what it hands over to server, import and pytest, and what it says of errors."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from app import __version__, cli
+from app.services.views import ImportSnapshot
+from app.settings import Settings
+from lookahead.errors import ModelSetupError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Served:
+    """Stands where the server is: remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.settings: list[Settings] = []
+        self.during: Callable[[], None] = lambda: None
+
+    def serve(self, settings: Settings, listening_socket: Any) -> None:
+        self.settings.append(settings)
+        with listening_socket:
+            self.during()
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+    served = Served()
+    server = ModuleType("app.server")
+    server.serve = served.serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "app.server", server)
+    monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: Path())
+    return served
+
+
+def test_without_a_command_it_chats(served: Served) -> None:
+    assert cli.main([]) == 0
+    assert served.settings == [Settings()]
+
+
+def test_options_reach_the_server_as_settings(served: Served, tmp_path: Path) -> None:
+    options = "--device cpu --dtype float32 --context-length 256 --flexible --no-lookahead"
+    options += " --host localhost --allowed-host a.example --allowed-host b.example --no-open"
+    assert cli.main(["chat", *options.split(), "--data-dir", str(tmp_path)]) == 0
+    assert served.settings == [
+        Settings(
+            device="cpu",
+            dtype="float32",
+            context_length=256,
+            strict=False,
+            lookahead=False,
+            host="localhost",
+            allowed_hosts=("a.example", "b.example"),
+            data_dir=tmp_path,
+            open_browser=False,
+        )
+    ]
+
+
+def test_strict_and_open_can_be_said_and_left_open(served: Served) -> None:
+    cli.main(["--strict", "--open"])
+    cli.main(["--log-level", "error"])
+    assert [(s.strict, s.open_browser) for s in served.settings] == [(True, True), (None, True)]
+
+
+def test_offline_reaches_the_hub_client_and_the_set_up(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(
+        cli, "ensure_embedded_model", lambda **options: asked.append(options["may_download"])
+    )
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")
+    assert cli.main(["--offline"]) == 0
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    assert asked == [False]
+
+
+@pytest.mark.parametrize("arguments", ["--version", "chat --version", "--no-open --version"])
+def test_the_version_is_printed(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main(arguments.split())
+    assert exit_info.value.code == 0
+    assert capsys.readouterr().out == f"lookahead-chat {__version__}\n"
+
+
+def test_errors_are_one_sentence_on_stderr(
+    served: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["--port", "x"]) == 1
+    assert capsys.readouterr() == ("", "Error: --port must be a whole number, not 'x'.\n")
+
+    def fail(**_: object) -> Path:
+        raise ModelSetupError("No network.")
+
+    monkeypatch.setattr(cli, "ensure_embedded_model", fail)
+    assert cli.main([]) == 1
+    assert capsys.readouterr() == ("", "Error: No network.\n")
+    assert served.settings == []
+
+
+def test_another_model_needs_no_embedded_one(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: pytest.fail("asked for"))
+    assert cli.main(["--model", "somebody/a-model"]) == 0
+    assert served.settings[0].model == "somebody/a-model"
+
+
+def test_ctrl_c_ends_cleanly(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    served.during = lambda: signal.raise_signal(signal.SIGINT)
+    assert cli.main([]) == 130
+    assert capsys.readouterr().err == "Stopped.\n"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.real
+def test_a_second_ctrl_c_ends_at_once() -> None:
+    script = (
+        "import sys, time, types\n"
+        "from app import cli\n"
+        "def serve(*_):\n"
+        "    try:\n"
+        "        print('up', flush=True); time.sleep(60)\n"
+        "    finally:\n"
+        "        print('closing', flush=True); time.sleep(60)\n"
+        "sys.modules['app.server'] = types.SimpleNamespace(serve=serve)\n"
+        "cli.ensure_embedded_model = lambda **_: None\n"
+        "sys.exit(cli.main([]))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "closing\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 130
+
+
+class ScriptedJob:
+    """An import that goes through the given snapshots."""
+
+    def __init__(self, *snapshots: ImportSnapshot) -> None:
+        self._snapshots = list(snapshots)
+
+    def snapshot(self) -> ImportSnapshot:
+        return self._snapshots[0]
+
+    def wait_for_change(self, version: int, timeout: float | None = None) -> ImportSnapshot:
+        self._snapshots.pop(0)
+        return self._snapshots[0]
+
+
+class ScriptedService:
+    """Stands where the chat service is."""
+
+    job: ScriptedJob
+    is_ready = True
+    detail = "The model could not be loaded: no such model."
+    events: ClassVar[list[str]]
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def start(self) -> None:
+        self.events.append("start")
+
+    def wait_until_ready(self, timeout: float | None = None) -> "ScriptedService":
+        return self
+
+    def import_paths(self, paths: list[Path]) -> ScriptedJob:
+        self.events.append(f"import {paths[0].name}")
+        return self.job
+
+    def close(self) -> None:
+        self.events.append("close")
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedService]:
+    class Service(ScriptedService):
+        events: ClassVar[list[str]] = []
+
+    module = ModuleType("app.services.chat_service")
+    module.ChatService = Service  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "app.services.chat_service", module)
+    monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: Path())
+    running = ImportSnapshot(1, "running", num_files_done=1, num_files_total=3, num_tokens=1234)
+    done = ImportSnapshot(
+        2, "complete", 3, 3, num_documents=2, num_tokens=5678, skipped=(("x.bin", "binary"),)
+    )
+    Service.job = ScriptedJob(running, done)
+    return Service
+
+
+def test_import_tells_progress_and_what_was_skipped(
+    service: type[ScriptedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["import", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert told.out == "Imported 2 of 3 files, 5,678 tokens.\n"
+    assert "Importing: 1 of 3 files, 1,234 tokens\n" in told.err
+    assert "Skipped x.bin: binary\n" in told.err
+    assert service.events == ["start", f"import {tmp_path.name}", "close"]
+
+
+def test_import_prints_json_alone_on_stdout(
+    service: type[ScriptedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["import", str(tmp_path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["num_documents"], result["skipped"]) == (2, [["x.bin", "binary"]])
+
+
+def test_import_of_a_missing_path_loads_nothing(
+    service: type[ScriptedService], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["import", "/nowhere/at/all"]) == 1
+    assert "/nowhere/at/all: no such file or folder" in capsys.readouterr().err
+    assert service.events == []
+
+
+def test_import_without_a_model_says_why_and_closes(
+    service: type[ScriptedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.is_ready = False
+    assert cli.main(["import", str(tmp_path)]) == 1
+    assert "Error: The model could not be loaded: no such model." in capsys.readouterr().err
+    assert service.events == ["start", "close"]
+
+
+def test_the_tests_are_run_by_pytest_with_the_arguments_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared: list[bool] = []
+    monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: prepared.append(True))
+    commands: list[list[str]] = []
+
+    class Process:
+        def __init__(self, command: list[str], cwd: Path) -> None:
+            commands.append([*command, str(cwd)])
+
+        def wait(self) -> int:
+            assert prepared == [True]
+            return 5
+
+    monkeypatch.setattr(cli.subprocess, "Popen", Process)
+    assert cli.main(["test", "--slow", "-k", "trie", "--version"]) == 5
+    assert commands == [
+        [sys.executable, "-m", "pytest", "--slow", "-k", "trie", "--version", str(ROOT)]
+    ]
