@@ -13,7 +13,8 @@ from jinja2.exceptions import TemplateError
 
 __all__ = ["ChatTemplate", "Part", "PromptError", "PromptMessage"]
 
-_PLACEHOLDER = re.compile(r"zqslot(\d+)qz")
+# Digits only: they survive templates that strip contents or change their letters.
+_PLACEHOLDER = re.compile(r"72049583(\d{6})61385940")
 
 
 class PromptError(Exception):
@@ -60,10 +61,12 @@ class ChatTemplate:
         Raises:
             PromptError: the template refuses the conversation.
         """
-        slots = [f"zqslot{index}qz" for index in range(len(messages))]
+        slots = _slots(len(messages))
         skeleton = self._render(messages, slots)
         texts = self._texts_as_rendered(messages, slots, skeleton)
         pieces = _PLACEHOLDER.split(skeleton)  # control, index, control, index, …, control
+        if len(messages) - 1 not in map(int, pieces[1::2]):
+            raise PromptError("The model's chat template leaves the last message out.")
         parts = [Part("control", pieces[0])]
         for digits, control in zip(pieces[1::2], pieces[2::2], strict=True):
             index = int(digits)
@@ -71,6 +74,9 @@ class ChatTemplate:
             if ids is None:
                 parts.append(Part("text", texts[index], message_index=index))
             else:
+                # It was generated behind the opening that asks for an answer; some templates open
+                # earlier answers in another way, which would fit neither its ids nor its keys.
+                parts[-1] = Part("control", pieces[-1])
                 parts.append(Part("ids", token_ids=ids, message_index=index))
             parts.append(Part("control", control))
         return [part for part in parts if part.kind != "control" or part.text]
@@ -136,13 +142,13 @@ class ChatTemplate:
     def _find_user_header(self) -> str:
         """What the template writes to open a user's turn; "" where that cannot be told."""
         roles = ("user", "assistant", "user", "assistant")
-        slots = [f"zqslot{index}qz" for index in range(len(roles))]
+        slots = _slots(len(roles))
         probe = [PromptMessage(role) for role in roles]
         try:
             pieces = _PLACEHOLDER.split(self._render(probe, slots, asks_for_answer=False))
         except PromptError:
             return ""
-        if pieces[1::2] != ["0", "1", "2", "3"]:
+        if [int(digits) for digits in pieces[1::2]] != [0, 1, 2, 3]:
             return ""
         between_turns, end_of_answer = pieces[4], pieces[8]
         shared = 0
@@ -151,3 +157,8 @@ class ChatTemplate:
                 break
             shared += 1
         return between_turns[shared:]
+
+
+def _slots(number: int) -> list[str]:
+    """Placeholders that `_PLACEHOLDER` finds again."""
+    return [f"72049583{index:06d}61385940" for index in range(number)]

@@ -1,0 +1,212 @@
+"""An engine that answers from a script, a tokenizer of bytes: services without torch."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import jinja2
+
+from app.services.engine import GenerationRequest
+from app.services.views import ServiceConfig
+from lookahead.draft import DraftTree, TokenSource
+from lookahead.events import Event, Finished, FinishReason, GenerationStats, PrefillDone, StepDone
+
+START, END, THINK = 256, 257, 258
+CONTROLS = {"<|im_start|>": START, "<|im_end|>": END, "<think>": THINK}
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{% if loop.first and m.role != 'system' %}"
+    "<|im_start|>system\nBe brief.<|im_end|>\n{% endif %}"
+    "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+class ByteTokenizer:
+    """One id per byte of UTF-8, and three control tokens, of which `<think>` is not "special"."""
+
+    bos_token = None
+    bos_token_id = None
+
+    def __init__(self, chat_template: str | None = CHAT_TEMPLATE) -> None:
+        self.chat_template = chat_template
+        self.num_decoded = 0
+        self.added_tokens_decoder = {
+            token_id: SimpleNamespace(content=content, special=token_id != THINK)
+            for content, token_id in CONTROLS.items()
+        }
+
+    def __call__(
+        self,
+        text: str,
+        add_special_tokens: bool = True,
+        split_special_tokens: bool = False,
+        verbose: bool = True,
+    ) -> dict[str, list[int]]:
+        known = [c for c, i in CONTROLS.items() if i == THINK or not split_special_tokens]
+        ids: list[int] = []
+        for piece in re.split(f"({'|'.join(map(re.escape, known))})", text):
+            ids += [CONTROLS[piece]] if piece in known else piece.encode()
+        return {"input_ids": ids}
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        self.num_decoded += len(token_ids)
+        return bytes(i for i in token_ids if i < START).decode(errors="replace")
+
+    def convert_ids_to_tokens(self, token_id: int) -> str:
+        return next(content for content, known in CONTROLS.items() if known == token_id)
+
+    def apply_chat_template(
+        self,
+        conversation: list[dict[str, str]],
+        tokenize: bool = True,
+        add_generation_prompt: bool = False,
+    ) -> Any:
+        assert self.chat_template is not None
+        rendered = _compile(self.chat_template).render(
+            messages=conversation, add_generation_prompt=add_generation_prompt
+        )
+        return self(rendered)["input_ids"] if tokenize else rendered
+
+
+@cache
+def _compile(chat_template: str) -> jinja2.Template:
+    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    environment.globals["raise_exception"] = _raise_exception
+    return environment.from_string(chat_template)
+
+
+def _raise_exception(message: str) -> None:
+    raise jinja2.exceptions.TemplateError(message)
+
+
+@dataclass
+class ScriptedModel:
+    """As much of a loaded model as the services look at."""
+
+    tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
+    context_length: int = 4096
+    hf_model: Any = None
+    device: str = "cpu"
+    dtype: str = "torch.float64"
+    mode: str = "strict"
+    mode_reason: str = "scripted"
+    fingerprint: str = "scripted-model"
+    tokenizer_fingerprint: str = "bytes"
+    vocab_size: int = 259
+
+
+class ScriptedSession:
+    """Remembers the ids, as keys and values would be kept."""
+
+    def __init__(self) -> None:
+        self.token_ids: list[int] = []
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class ScriptedEngine:
+    """Answers with `answer` (a text, ids, or an error to raise), two ids a step.
+
+    Args:
+        gate: each step waits for a permit of it; None: runs through.
+        loading: set when the model may finish loading.
+    """
+
+    answer: Any = "It is Paris."
+    model: ScriptedModel = field(default_factory=ScriptedModel)
+    load_error: Exception | None = None
+    gate: threading.Semaphore | None = None
+    loading: threading.Event | None = None
+    requests: list[GenerationRequest] = field(default_factory=list)
+    configs: list[ServiceConfig] = field(default_factory=list)
+    num_steps: int = 0
+
+    def load(
+        self,
+        config: ServiceConfig,
+        facts: MutableMapping[str, str],
+        report: Callable[[str], None],
+    ) -> Any:
+        self.configs.append(config)
+        report("Reading the script")
+        if self.loading is not None:
+            self.loading.wait(30)
+        if self.load_error is not None:
+            raise self.load_error
+        return self.model
+
+    def new_session(self, model: Any) -> Any:
+        return ScriptedSession()
+
+    def generate(self, model: Any, request: GenerationRequest) -> Iterator[Event]:
+        self.requests.append(request)
+        prompt = list(request.prompt_ids)
+        session: Any = request.session
+        reused = _shared_length(session.token_ids, prompt)
+        answer = self.answer(prompt) if callable(self.answer) else self.answer
+        if isinstance(answer, Exception):
+            raise answer
+        ids = list(answer.encode()) if isinstance(answer, str) else list(answer)
+        ids = ids[: request.decoding.max_new_tokens]
+        stats = GenerationStats(mode=model.mode, prompt_length=len(prompt), reused_length=reused)
+        stats.prefilled_length = len(prompt) - reused
+        stats.num_prefill_chunks = 1
+        emitted = ids[:1]
+        yield PrefillDone(tuple(emitted), reused, len(prompt) - reused, 1, 0.25)
+        reason = FinishReason.END
+        while len(emitted) < len(ids):
+            if self.gate is not None:
+                self.gate.acquire(timeout=30)
+            if request.is_cancelled():
+                reason = FinishReason.CANCELLED
+                break
+            fresh = ids[len(emitted) : len(emitted) + 2]
+            emitted += fresh
+            self.num_steps += 1
+            yield self._step(fresh, request, stats)
+        stats.num_tokens = len(emitted)
+        session.token_ids = [*prompt, *emitted]
+        yield Finished(tuple(emitted), reason, stats)
+
+    def _step(
+        self, fresh: list[int], request: GenerationRequest, stats: GenerationStats
+    ) -> StepDone:
+        accepted = fresh[:-1] if request.trie is not None else []
+        draft = DraftTree(
+            token_ids=(7, *accepted, *([9] if accepted else [])),
+            parents=(-1, *([0] if accepted else []), *([0] if accepted else [])),
+            sources=(
+                TokenSource.MODEL,
+                *([TokenSource.PROMPT, TokenSource.HISTORY] * len(accepted)),
+            ),
+            probabilities=(1.0, *([0.5, 0.25] * len(accepted))),
+            positions=(-1, *([3, 0] * len(accepted))),
+            match_length=2,
+        )
+        stats.num_steps += 1
+        stats.num_drafted_tokens += draft.width - 1
+        stats.num_accepted_tokens += len(accepted)
+        stats.decode_seconds += 0.5
+        return StepDone(
+            token_ids=tuple(fresh),
+            accepted_length=len(accepted),
+            accepted_nodes=tuple(range(1, len(accepted) + 1)),
+            width=draft.width,
+            rows=16,
+            draft=draft,
+            match_length=2,
+            seconds=0.5,
+            draft_seconds=0.1,
+        )
+
+
+def _shared_length(left: Sequence[int], right: Sequence[int]) -> int:
+    pairs = zip(left, right, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
