@@ -1,0 +1,141 @@
+"""A chat service that answers from a script, so that tests of the page need no model."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from app.services.errors import BusyError, EngineNotReadyError
+from app.services.jobs import AnswerJob, ImportJob
+from app.services.views import (
+    AnswerNumbers,
+    AnswerOptions,
+    ChatMessage,
+    Completion,
+    EngineState,
+)
+from storage.errors import RecordNotFoundError
+from storage.records import Conversation, Source
+
+NUMBERS = AnswerNumbers(
+    num_tokens=107,
+    num_steps=36,
+    num_forwards=37,
+    tokens_per_second=41.2,
+    tokens_per_step=2.94,
+    acceptance_rate=0.618,
+    reused_length=0,
+    prefilled_length=12,
+    mode="strict",
+    seed=0,
+    reason="end",
+)
+READY = EngineState("ready", "The model is ready.", "smollm2-135m", "strict", "bf16")
+LOADING = EngineState("loading", "The model is loading …", "smollm2-135m")
+NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+
+class ScriptedService:
+    """Answers word by word; `seconds_per_word` 0 leaves each job to the test (`job.change`)."""
+
+    def __init__(self, answer: str = "Paris.", seconds_per_word: float = 0.0) -> None:
+        self.state = READY
+        self.answer = answer
+        self.seconds_per_word = seconds_per_word
+        self.chats: dict[int, tuple[Conversation, list[ChatMessage]]] = {}
+        self.jobs: list[AnswerJob] = []
+        self.import_job: ImportJob | None = None
+        self.sources: list[Source] = []
+        self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
+        self._num_messages = 0
+
+    def start(self) -> None: ...
+
+    def close(self) -> None:
+        for job in self.jobs:
+            job.stop()
+
+    def conversations(self) -> list[Conversation]:
+        return [conversation for conversation, _ in reversed(self.chats.values())]
+
+    def messages(self, conversation_id: int) -> list[ChatMessage]:
+        assert abs(conversation_id) < 2**63, "SQLite raises OverflowError"
+        if conversation_id not in self.chats:
+            raise RecordNotFoundError(f"There is no chat {conversation_id} any more.")
+        return list(self.chats[conversation_id][1])
+
+    def delete_conversation(self, conversation_id: int) -> None:
+        self.messages(conversation_id)
+        del self.chats[conversation_id]
+
+    def running_job(self, conversation_id: int) -> AnswerJob | None:
+        for job in self.jobs:
+            if job.conversation_id == conversation_id and not job.snapshot().is_over:
+                return job
+        return None
+
+    def ask(self, conversation_id: int | None, text: str, options: AnswerOptions) -> AnswerJob:
+        if conversation_id is None:
+            conversation_id = len(self.chats) + 1
+            self.chats[conversation_id] = (
+                Conversation(conversation_id, text[:60], None, NOW, NOW),
+                [],
+            )
+        if self.running_job(conversation_id):
+            raise BusyError("This chat is still being answered. Wait for it, or press Stop.")
+        self._add_message(conversation_id, "user", text, "complete")
+        answer = self._add_message(conversation_id, "assistant", "", "streaming")
+        job = AnswerJob(conversation_id, answer.id, options, lambda _: None)
+        self.jobs.append(job)
+        if self.seconds_per_word:
+            threading.Thread(target=self._write, args=[job], daemon=True).start()
+        return job
+
+    def finish(self, job: AnswerJob, text: str, status: str = "complete") -> None:
+        messages = self.chats[job.conversation_id][1]
+        place = next(i for i, message in enumerate(messages) if message.id == job.message_id)
+        messages[place] = replace(messages[place], text=text, status=status, numbers=NUMBERS)
+        job.show(status=status, text=text, numbers=NUMBERS)
+
+    def _write(self, job: AnswerJob) -> None:
+        while not self.state.is_ready:
+            time.sleep(0.02)
+        text = ""
+        for word in self.answer.split(" "):
+            if job.is_stopped:
+                self.finish(job, text, "stopped")
+                return
+            text = f"{text} {word}".lstrip()
+            job.show(status="decoding", text=text, numbers=NUMBERS)
+            time.sleep(self.seconds_per_word)
+        self.finish(job, text)
+
+    def _add_message(self, conversation_id: int, role: str, text: str, status: str) -> ChatMessage:
+        self._num_messages += 1
+        message = ChatMessage(self._num_messages, conversation_id, role, text, status)
+        self.chats[conversation_id][1].append(message)
+        return message
+
+    def complete(
+        self, messages: list[dict[str, str]], options: AnswerOptions, is_cancelled: Any = None
+    ) -> Completion:
+        if not self.state.is_ready:
+            raise EngineNotReadyError("The model could not be loaded: no such folder.")
+        self.completed.append((messages, options))
+        return Completion(self.answer, 12, 3, "end", "smollm2-135m", NUMBERS)
+
+    def import_paths(self, paths: Sequence[Path]) -> ImportJob:
+        self.imported_paths = list(paths)
+        self.import_job = ImportJob()
+        self.import_job.show(status="running", num_files_total=len(paths))
+        return self.import_job
+
+    def running_import(self) -> ImportJob | None:
+        job = self.import_job
+        return job if job is not None and not job.snapshot().is_over else None
+
+    def documents(self) -> list[Source]:
+        return list(self.sources)
