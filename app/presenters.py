@@ -1,0 +1,183 @@
+"""What the page shows, as strings and plain dictionaries: pure functions of records and snapshots.
+
+Knows neither gradio nor the services' inner life. Called by `app.handlers`; the page's scripts put
+the strings into the document as text, never as markup.
+"""
+
+from collections.abc import Collection, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from app.services.views import (
+    AnswerNumbers,
+    AnswerSnapshot,
+    ChatMessage,
+    EngineState,
+    ImportSnapshot,
+)
+from storage.records import Conversation, Source
+
+__all__ = [
+    "answer_line",
+    "chat_list",
+    "chatbot_messages",
+    "document_list",
+    "engine_line",
+    "import_report",
+    "numbers_line",
+]
+
+_UNTITLED = "New chat"
+_NO_TEXT_YET = "\u200b"  # keeps the answer's place, so that the line below it stays the second part
+_MAX_SKIPPED_SHOWN = 200
+_REASONS = {
+    "length": "ended at the token limit",
+    "context": "ended where the context is full",
+}
+
+
+def chatbot_messages(
+    messages: Sequence[ChatMessage],
+    snapshot: AnswerSnapshot | None = None,
+    *,
+    is_model_ready: bool = True,
+) -> list[dict[str, Any]]:
+    """The conversation as the chatbot takes it; under each answer one line of numbers.
+
+    Args:
+        messages: the saved messages of the branch, in order.
+        snapshot: the running answer, which replaces its saved state.
+        is_model_ready: False while the model loads, which is then what an answer waits for.
+    """
+    shown = []
+    for message in messages:
+        if message.role != "assistant":
+            shown.append({"role": "user", "content": message.text})
+        elif snapshot is not None and snapshot.message_id == message.id:
+            line = answer_line(snapshot, is_model_ready=is_model_ready)
+            shown.append(_answer(snapshot.text, line))
+        else:
+            shown.append(_answer(message.text, _saved_line(message)))
+    return shown
+
+
+def _answer(text: str, line: str) -> dict[str, Any]:
+    blocks = [{"type": "text", "text": part} for part in (text or _NO_TEXT_YET, line) if part]
+    return {"role": "assistant", "content": blocks}
+
+
+def answer_line(snapshot: AnswerSnapshot, *, is_model_ready: bool = True) -> str:
+    """The line under an answer that is being written, or was just finished."""
+    if snapshot.status == "queued":
+        return "Waiting for its turn …" if is_model_ready else "Waiting for the model to load …"
+    if snapshot.status == "prefill":
+        return "Reading the conversation …"
+    ending = f"failed: {snapshot.error}" if snapshot.status == "failed" else ""
+    return _joined(snapshot.numbers, snapshot.status, ending, snapshot.notice)
+
+
+def _saved_line(message: ChatMessage) -> str:
+    ending = "failed" if message.status == "failed" else ""
+    return _joined(message.numbers, message.status, ending)
+
+
+def _joined(numbers: AnswerNumbers | None, status: str, ending: str, notice: str = "") -> str:
+    parts = [numbers_line(numbers)] if numbers is not None else []
+    if status == "stopped":
+        parts.append("stopped")
+    elif numbers is not None and numbers.reason in _REASONS:
+        parts.append(_REASONS[numbers.reason])
+    return " · ".join(part for part in (*parts, ending, notice) if part)
+
+
+def numbers_line(numbers: AnswerNumbers) -> str:
+    """`41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted`."""
+    parts = [_count(numbers.num_forwards, "forward")]
+    if numbers.num_steps:
+        speed = numbers.tokens_per_second
+        parts = [
+            f"{speed:.0f} tokens/s" if speed >= 10 else f"{speed:.1f} tokens/s",
+            f"{numbers.tokens_per_step:.1f} tokens per step",
+            *parts,
+            f"{numbers.acceptance_rate:.0%}".replace("%", " %") + " accepted",
+        ]
+    return " · ".join(parts)
+
+
+def chat_list(
+    conversations: Sequence[Conversation],
+    open_id: int | None,
+    running_ids: Collection[int] = (),
+) -> dict[str, Any]:
+    """The value of the chat list: what it shows, which chat is open, which are being answered."""
+    chats = [
+        {
+            "id": conversation.id,
+            "title": conversation.title.strip() or _UNTITLED,
+            "running": conversation.id in running_ids,
+        }
+        for conversation in conversations
+    ]
+    return {"open": open_id, "chats": chats}
+
+
+def engine_line(state: EngineState) -> dict[str, str]:
+    """The status line: what the model is doing, in one sentence."""
+    if state.status == "ready":
+        mode = f" · {state.mode} mode" if state.mode else ""
+        return {
+            "status": "ready",
+            "text": f"{_model_name(state.model)}{mode}",
+            "more": state.detail,
+        }
+    return {"status": state.status, "text": state.detail, "more": ""}
+
+
+def _model_name(model: str) -> str:
+    """A path is shown by its last part, a name as it is."""
+    return PurePath(model).name or model
+
+
+def import_report(snapshot: ImportSnapshot | None) -> dict[str, Any]:
+    """The value of the import report: one line, the progress, and what was skipped and why."""
+    if snapshot is None:
+        return {"text": "", "done": 0, "total": 0, "skipped": [], "more_skipped": 0}
+    shown = snapshot.skipped[:_MAX_SKIPPED_SHOWN]
+    return {
+        "text": _import_line(snapshot),
+        "done": snapshot.num_files_done,
+        "total": 0 if snapshot.is_over else snapshot.num_files_total,
+        "skipped": [{"name": path, "reason": reason} for path, reason in shown],
+        "more_skipped": len(snapshot.skipped) - len(shown),
+    }
+
+
+def _import_line(snapshot: ImportSnapshot) -> str:
+    taken = f"{_count(snapshot.num_documents, 'document')}, {_count(snapshot.num_tokens, 'token')}"
+    if snapshot.status == "waiting":
+        return "Waiting until the model is ready …"
+    if snapshot.status == "running":
+        name = PurePath(snapshot.current).name
+        files = f"{snapshot.num_files_done:,} of {_count(snapshot.num_files_total, 'file')}"
+        return f"Reading {files}" + (f": {name}" if name else " …")
+    if snapshot.status == "failed":
+        return f"The import failed: {snapshot.error} Taken in before that: {taken}."
+    verb = "Cancelled. Taken in before that" if snapshot.status == "cancelled" else "Imported"
+    skipped = f"; {len(snapshot.skipped):,} skipped" if snapshot.skipped else ""
+    return f"{verb}: {taken}{skipped}."
+
+
+def document_list(sources: Sequence[Source]) -> list[dict[str, str]]:
+    """The imported documents: a name, where it came from and how long it is."""
+    return [
+        {
+            "name": source.name,
+            "uri": source.uri,
+            "length": _count(source.num_tokens, "token"),
+        }
+        for source in sources
+    ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,252 @@
+"""The page: components first, wiring second. Looks are in `static/page.css`.
+
+Knows no service; `app.server` mounts what `build_page` returns. Text that people or the model wrote
+reaches `gr.HTML` as data only: its scripts set `textContent`, its templates are static (a template
+with a value in it would run the value as code).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app import presenters
+from app.handlers import PageHandlers
+from app.services.views import AnswerOptions
+
+__all__ = ["PAGE_CSS", "build_page", "page_theme"]
+
+_STATIC = Path(__file__).parent / "static"
+PAGE_CSS = _STATIC / "page.css"
+
+_LATEX_DELIMITERS: list[dict[str, str | bool]] = [
+    {"left": "$$", "right": "$$", "display": True},
+    {"left": "\\[", "right": "\\]", "display": True},
+    {"left": "\\(", "right": "\\)", "display": False},
+]
+_PLACEHOLDER = """### What would you like to know?
+Everything stays on this machine. Answers are drafted from earlier chats and your documents and
+verified by the model, so they come faster and stay the same.
+"""
+_CHAT_LIST = '<nav aria-label="Chats"><ul></ul><p>No chats yet.</p></nav>'
+_STATUS_LINE = '<p role="status"><span class="dot"></span><span class="text"></span></p>'
+_IMPORT_REPORT = (
+    '<p role="status"></p><progress aria-label="Import" hidden></progress>'
+    "<details hidden><summary></summary><ul></ul></details>"
+)
+_DOCUMENT_LIST = (
+    "<table hidden><thead><tr><th scope='col'>Document</th><th scope='col'>Length</th></tr></thead>"
+    "<tbody></tbody></table><p>No documents yet.</p>"
+)
+# The side bar covers a narrow screen: it starts closed, and opens where there is room beside it.
+_SIDEBAR_OPEN = "() => ({ open: window.innerWidth > 768, __type__: 'update' })"
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+# Watching costs the model nothing, so tabs never wait for one another.
+_WATCH: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTab:
+    """The components of the chat."""
+
+    chatbot: gr.Chatbot
+    message: gr.Textbox
+    send: gr.Button
+    stop: gr.Button
+    lookahead: gr.Checkbox
+    temperature: gr.Number
+    max_new_tokens: gr.Number
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentsTab:
+    """The components of the documents."""
+
+    path: gr.Textbox
+    start: gr.Button
+    files: gr.File
+    report: gr.HTML
+    cancel: gr.Button
+    documents: gr.HTML
+
+
+def page_theme() -> gr.themes.Base:
+    """Quiet greys with one accent, in the system's own fonts (no request leaves the machine)."""
+    return gr.themes.Base(
+        primary_hue="teal",
+        neutral_hue="slate",
+        radius_size="md",
+        font=["system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif"],
+        font_mono=["ui-monospace", "SF Mono", "Menlo", "Consolas", "monospace"],
+    ).set(
+        # white on these reads at 4.5:1 and better
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_dark="*primary_700",
+        button_primary_background_fill_hover_dark="*primary_600",
+        button_primary_text_color="white",
+        button_primary_text_color_dark="white",
+        checkbox_background_color_selected="*primary_700",
+        checkbox_background_color_selected_dark="*primary_700",
+        input_placeholder_color="*neutral_500",
+        input_placeholder_color_dark="*neutral_400",
+    )
+
+
+def build_page(handlers: PageHandlers, *, default_lookahead: bool = True) -> gr.Blocks:
+    """The whole page, wired to its handlers."""
+    page: gr.Blocks
+    with gr.Blocks(
+        title="Lookahead Chat", analytics_enabled=False, fill_width=True, delete_cache=(3600, 3600)
+    ) as page:
+        conversation = gr.State(None)
+        with gr.Sidebar(open=False, width=288, elem_id="sidebar") as sidebar:
+            gr.HTML("<h1>Lookahead Chat</h1>", elem_id="brand")
+            new_chat = gr.Button("New chat", elem_id="new-chat", size="md")
+            chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
+        status = _scripted("status_line", {"status": "", "text": "", "more": ""}, _STATUS_LINE)
+        with gr.Tabs():
+            with gr.Tab("Chat"):
+                chat = _chat_tab(default_lookahead)
+            with gr.Tab("Documents"):
+                documents = _documents_tab()
+        _wire_chat(page, handlers, chat, conversation=conversation, chats=chats, new_chat=new_chat)
+        _wire_documents(page, handlers, documents)
+        page.load(handlers.watch_engine, None, status, **_WATCH)
+        page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
+    return page
+
+
+def _scripted(name: str, value: Any, template: str) -> gr.HTML:
+    """An HTML component with a static template, filled by `static/<name>.js`."""
+    return gr.HTML(
+        value,
+        html_template=template,
+        js_on_load=(_STATIC / f"{name}.js").read_text(encoding="utf-8"),
+        elem_id=name.replace("_", "-"),
+        apply_default_css=False,
+    )
+
+
+def _chat_tab(default_lookahead: bool) -> ChatTab:
+    default = AnswerOptions()
+    with gr.Row(elem_id="chat-row"), gr.Column(elem_id="chat-column"):
+        chatbot = gr.Chatbot(
+            label="Conversation",
+            show_label=False,
+            container=False,
+            height="100%",
+            elem_id="chatbot",
+            layout="bubble",
+            buttons=["copy"],
+            feedback_options=None,
+            # each answer and its numbers stand alone, so that Copy takes the answer only
+            group_consecutive_messages=False,
+            placeholder=_PLACEHOLDER,
+            latex_delimiters=_LATEX_DELIMITERS,
+            allow_tags=True,
+            sanitize_html=True,
+            reasoning_tags=[("<think>", "</think>")],
+        )
+        with gr.Row(elem_id="composer"):
+            message = gr.Textbox(
+                label="Message",
+                show_label=False,
+                container=False,
+                placeholder="Ask something …",
+                lines=1,
+                max_lines=8,
+                autofocus=True,
+                scale=1,
+                elem_id="message",
+            )
+            send = gr.Button("Send", variant="primary", scale=0, min_width=88, elem_id="send")
+            stop = gr.Button(
+                "Stop", variant="stop", scale=0, min_width=88, elem_id="stop", visible=False
+            )
+        with gr.Row(elem_id="options"):
+            lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
+            temperature = gr.Number(
+                default.temperature, label="Temperature", minimum=0, maximum=2, step=0.1
+            )
+            max_new_tokens = gr.Number(
+                default.max_new_tokens, label="Max tokens", minimum=1, precision=0
+            )
+    return ChatTab(chatbot, message, send, stop, lookahead, temperature, max_new_tokens)
+
+
+def _documents_tab() -> DocumentsTab:
+    with gr.Column(elem_id="documents-column"):
+        gr.Markdown(
+            "## Documents\nWhat you import warms the drafts with the wording of your field. Text, "
+            "Markdown and source code are read; nothing leaves this machine."
+        )
+        with gr.Row(elem_id="import-row"):
+            path = gr.Textbox(
+                label="Folder or file on this machine",
+                placeholder="/home/you/notes",
+                scale=1,
+                elem_id="import-path",
+            )
+            start = gr.Button("Import", variant="primary", scale=0, min_width=100)
+        files = gr.File(
+            label="Or drop files here", file_count="multiple", height=140, elem_id="import-files"
+        )
+        with gr.Row(elem_id="import-progress"):
+            report = _scripted("import_report", presenters.import_report(None), _IMPORT_REPORT)
+            cancel = gr.Button("Cancel", scale=0, min_width=88, visible=False)
+        documents = _scripted("document_list", [], _DOCUMENT_LIST)
+    return DocumentsTab(path, start, files, report, cancel, documents)
+
+
+def _wire_chat(
+    page: gr.Blocks,
+    handlers: PageHandlers,
+    tab: ChatTab,
+    *,
+    conversation: gr.State,
+    chats: gr.HTML,
+    new_chat: gr.Button,
+) -> None:
+    view = [conversation, tab.chatbot, chats, tab.send, tab.stop]
+    options = [tab.lookahead, tab.temperature, tab.max_new_tokens]
+    asks = [tab.message.submit, tab.send.click]
+    moves = [new_chat.click, chats.open_chat, chats.delete_chat]
+    changes = [
+        page.load(handlers.open_page, None, view, **_QUIET),
+        gr.on(
+            asks,
+            handlers.ask,
+            [tab.message, conversation, *options],
+            [tab.message, *view],
+            **_QUIET,
+        ),
+        new_chat.click(handlers.new_chat, None, view, **_QUIET),
+        chats.open_chat(handlers.open_chat, None, view, **_QUIET),
+        chats.delete_chat(handlers.delete_chat, conversation, view, **_QUIET),
+    ]
+    watches = [
+        change.then(handlers.watch_answer, conversation, view[1:], **_WATCH) for change in changes
+    ]
+    # Whoever moves on stops watching; the answer itself goes on.
+    for listen in (*asks, *moves):
+        listen(None, cancels=watches, **_QUIET)
+    tab.stop.click(handlers.stop, conversation, None, queue=False, **_QUIET)
+
+
+def _wire_documents(page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab) -> None:
+    progress = [tab.report, tab.documents, tab.cancel]
+    page.load(handlers.watch_import, None, progress, **_WATCH)
+    for start in (
+        gr.on(
+            [tab.path.submit, tab.start.click],
+            handlers.import_folder,
+            tab.path,
+            tab.path,
+            **_QUIET,
+        ),
+        tab.files.upload(handlers.import_files, tab.files, tab.files, **_QUIET),
+    ):
+        start.then(handlers.watch_import, None, progress, **_WATCH)
+    tab.cancel.click(handlers.cancel_import, None, None, queue=False, **_QUIET)

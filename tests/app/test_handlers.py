@@ -1,0 +1,285 @@
+"""What the page's events do with the service, without a browser."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from app import handlers as handlers_module
+from app.handlers import PageHandlers, answer_options
+from app.services.views import AnswerOptions
+from storage.errors import DatabaseFullError
+from tests.app.scripted_service import LOADING, NUMBERS, READY, ScriptedService
+
+
+@pytest.fixture
+def service() -> ScriptedService:
+    return ScriptedService()
+
+
+@pytest.fixture
+def handlers(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> PageHandlers:
+    monkeypatch.setattr(handlers_module, "UPDATE_SECONDS", 0.001)
+    monkeypatch.setattr(handlers_module, "ENGINE_UPDATE_SECONDS", 0.001)
+    return PageHandlers(service)  # type: ignore[arg-type]
+
+
+def event(**data: Any) -> gr.EventData:
+    return gr.EventData(None, data)
+
+
+def page(**query: str) -> Any:
+    return SimpleNamespace(query_params=query)
+
+
+def texts(chatbot: list[dict[str, Any]]) -> list[str]:
+    shown = []
+    for message in chatbot:
+        content = message["content"]
+        shown.append(content if isinstance(content, str) else content[0]["text"])
+    return shown
+
+
+def ask(handlers: PageHandlers, text: str, conversation_id: int | None = None) -> tuple[Any, ...]:
+    return handlers.ask(text, conversation_id, True, 0.0, 64)
+
+
+async def collect(updates: AsyncIterator[Any], number: int = 1000) -> list[Any]:
+    collected = []
+    async for update in updates:
+        collected.append(update)
+        if len(collected) == number:
+            break
+    return collected
+
+
+def is_skipped(value: Any) -> bool:
+    return bool(value == gr.skip())
+
+
+def test_a_question_empties_the_box_and_shows_itself_waiting(handlers: PageHandlers) -> None:
+    box, conversation_id, chatbot, chats, send, stop = ask(handlers, "Where?")
+    assert box == ""
+    assert texts(chatbot)[0] == "Where?"
+    assert chats["open"] == conversation_id
+    assert chats["chats"] == [{"id": conversation_id, "title": "Where?", "running": True}]
+    assert (send["visible"], stop["visible"]) == (False, True)
+
+
+def test_an_empty_question_is_not_asked(handlers: PageHandlers, service: ScriptedService) -> None:
+    assert ask(handlers, " \n ")[1] is None
+    assert not service.jobs
+
+
+def test_a_second_question_meanwhile_is_refused_in_words(handlers: PageHandlers) -> None:
+    conversation_id = ask(handlers, "Where?")[1]
+    with pytest.raises(gr.Error, match="still being answered"):
+        ask(handlers, "And when?", conversation_id)
+
+
+def test_the_options_of_the_page_reach_the_answer(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    handlers.ask("Where?", None, False, 0.7, 12)
+    assert service.jobs[0].options == AnswerOptions(
+        lookahead=False, temperature=0.7, max_new_tokens=12
+    )
+
+
+def test_an_emptied_field_means_its_default() -> None:
+    default = AnswerOptions()
+    options = answer_options(True, None, None)
+    assert options.temperature == default.temperature
+    assert options.max_new_tokens == default.max_new_tokens
+
+
+def test_watching_shows_the_latest_and_always_the_last(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    conversation_id = ask(handlers, "Where?")[1]
+    (job,) = service.jobs
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_answer(conversation_id)
+        seen = await collect(updates, 1)
+        job.show(status="decoding", text="Pa", numbers=NUMBERS)
+        job.show(status="decoding", text="Paris", numbers=NUMBERS)
+        seen.append(await anext(updates))
+        service.finish(job, "Paris.")
+        return seen + await collect(updates)
+
+    seen = asyncio.run(watch())
+    assert [texts(update[0])[1] for update in seen][1:] == ["Paris", "Paris."]
+    assert all(is_skipped(value) for update in seen[:-1] for value in update[1:])
+    _, chats, send, stop = seen[-1]
+    assert chats["chats"][0]["running"] is False
+    assert (send["visible"], stop["visible"]) == (True, False)
+
+
+def test_watching_what_is_over_shows_the_saved_answer(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    """A short answer may end between the question and the first look at it."""
+    conversation_id = ask(handlers, "Where?")[1]
+    service.finish(service.jobs[0], "Paris.")
+    (update,) = asyncio.run(collect(handlers.watch_answer(conversation_id)))
+    assert texts(update[0]) == ["Where?", "Paris."]
+    assert update[2]["visible"] is True
+
+
+def test_watching_nothing_leaves_the_page_as_it_is(handlers: PageHandlers) -> None:
+    (update,) = asyncio.run(collect(handlers.watch_answer(None)))
+    assert all(is_skipped(value) for value in update)
+
+
+def test_watching_does_not_send_what_did_not_change(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    conversation_id = ask(handlers, "Where?")[1]
+
+    async def watch() -> list[Any]:
+        watching = asyncio.create_task(collect(handlers.watch_answer(conversation_id)))
+        await asyncio.sleep(0.05)  # many looks at the same picture
+        service.finish(service.jobs[0], "Paris.")
+        return await watching
+
+    assert len(asyncio.run(watch())) == 2
+
+
+def test_stop_reaches_the_answer_of_this_chat_only(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    first = ask(handlers, "Where?")[1]
+    ask(handlers, "When?")
+    handlers.stop(first)
+    handlers.stop(None)
+    assert [job.is_stopped for job in service.jobs] == [True, False]
+
+
+def test_the_address_opens_its_chat_and_attaches_to_its_answer(handlers: PageHandlers) -> None:
+    conversation_id = ask(handlers, "Where?")[1]
+    opened, chatbot, chats, send, stop = handlers.open_page(page(chat=str(conversation_id)))
+    assert opened == chats["open"] == conversation_id
+    assert texts(chatbot)[0] == "Where?"
+    assert (send["visible"], stop["visible"]) == (False, True)
+
+
+@pytest.mark.parametrize("chat", ["", "99", "-1", "x", "1e3", "²", "9" * 30])
+def test_an_address_without_a_chat_opens_a_new_one(handlers: PageHandlers, chat: str) -> None:
+    ask(handlers, "Where?")
+    opened, chatbot, chats, send, stop = handlers.open_page(page(chat=chat))
+    assert (opened, chatbot, chats["open"]) == (None, [], None)
+    assert (send["visible"], stop["visible"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "data", [{}, {"id": "1"}, {"id": True}, {"id": None}, {"id": 1.0}, {"id": 2**63}]
+)
+def test_events_of_the_list_are_checked(handlers: PageHandlers, data: dict[str, Any]) -> None:
+    with pytest.raises(gr.Error, match="unexpected"):
+        handlers.open_chat(event(**data))
+
+
+def test_deleting_the_open_chat_opens_a_new_one(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    first, second = ask(handlers, "Where?")[1], ask(handlers, "When?")[1]
+    assert handlers.delete_chat(first, event(id=second))[0] == first
+    assert handlers.delete_chat(first, event(id=first))[:2] == (None, [])
+    assert not service.conversations()
+
+
+def test_a_chat_deleted_in_another_tab_is_said_to_be_gone(handlers: PageHandlers) -> None:
+    with pytest.raises(gr.Error, match="no chat 5"):
+        handlers.delete_chat(None, event(id=5))
+
+
+def test_known_errors_are_shown_and_unknown_ones_hidden(
+    handlers: PageHandlers, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(error: Exception) -> Any:
+        def conversations() -> None:
+            raise error
+
+        return conversations
+
+    monkeypatch.setattr(service, "conversations", fail(DatabaseFullError("The disk is full.")))
+    with pytest.raises(gr.Error, match="The disk is full"):
+        handlers.new_chat()
+    monkeypatch.setattr(service, "conversations", fail(RuntimeError("secret /home/me")))
+    with pytest.raises(gr.Error) as shown:
+        handlers.new_chat()
+    assert "secret" not in str(shown.value)
+
+
+def test_the_status_line_follows_the_engine_until_it_is_ready(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    service.state = LOADING
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_engine()
+        seen = [await anext(updates)]
+        service.state = replace(LOADING, detail="Half of it is there …")
+        seen.append(await anext(updates))
+        service.state = READY
+        return seen + await collect(updates)
+
+    assert [line["status"] for line in asyncio.run(watch())] == ["loading", "loading", "ready"]
+
+
+def test_a_typed_folder_is_imported(
+    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
+) -> None:
+    assert handlers.import_folder(f' "{tmp_path}" ') == ""
+    assert service.imported_paths == [tmp_path]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("", "Type the path"), ("notes", "whole path"), ("/no/such/folder", "no folder or file")],
+)
+def test_a_path_that_cannot_be_imported_is_refused_in_words(
+    handlers: PageHandlers, service: ScriptedService, typed: str, said: str
+) -> None:
+    with pytest.raises(gr.Error, match=said):
+        handlers.import_folder(typed)
+    assert service.import_job is None
+
+
+def test_an_import_is_watched_to_its_end_and_its_report_stays(
+    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
+) -> None:
+    handlers.import_files([str(tmp_path / "a.md")])
+    job = service.import_job
+    assert job is not None
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_import()
+        seen = [await anext(updates)]
+        job.show(num_files_done=1, skipped=(("/x.png", "not text"),))
+        seen.append(await anext(updates))
+        job.show(status="complete", num_documents=1, num_tokens=10)
+        return seen + await collect(updates)
+
+    seen = asyncio.run(watch())
+    assert [update[2]["visible"] for update in seen] == [True, True, False]
+    assert seen[1][0]["skipped"] == [{"name": "/x.png", "reason": "not text"}]
+    assert seen[-1][0]["text"] == "Imported: 1 document, 10 tokens; 1 skipped."
+    (again,) = asyncio.run(collect(handlers.watch_import()))
+    assert again[0] == seen[-1][0]
+
+
+def test_cancel_reaches_the_running_import(
+    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
+) -> None:
+    handlers.cancel_import()
+    handlers.import_files([str(tmp_path)])
+    handlers.cancel_import()
+    assert service.import_job is not None
+    assert service.import_job.is_cancelled

@@ -1,0 +1,145 @@
+"""The strings of the page."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app import presenters
+from app.services.views import (
+    AnswerSnapshot,
+    AnswerStatus,
+    ChatMessage,
+    EngineState,
+    ImportSnapshot,
+)
+from storage.records import Conversation, Source
+from tests.app.scripted_service import NOW, NUMBERS, READY
+
+QUESTION = ChatMessage(1, 7, "user", "Is `List<String>` fine?", "complete")
+ANSWER = ChatMessage(2, 7, "assistant", "It is.", "complete", NUMBERS)
+LINE = "41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted"
+
+
+def parts(message: dict[str, Any]) -> list[str]:
+    return [block["text"] for block in message["content"]]
+
+
+def snapshot(status: AnswerStatus, **values: Any) -> AnswerSnapshot:
+    return AnswerSnapshot(3, 7, 2, status, **values)
+
+
+def test_numbers_stand_under_a_saved_answer_as_a_part_of_their_own() -> None:
+    question, answer = presenters.chatbot_messages([QUESTION, ANSWER])
+    assert question == {"role": "user", "content": "Is `List<String>` fine?"}
+    assert answer["role"] == "assistant"
+    assert parts(answer) == ["It is.", LINE]
+
+
+def test_a_running_answer_replaces_what_is_saved_of_it() -> None:
+    running = snapshot("decoding", text="It is, ye", numbers=NUMBERS)
+    earlier = replace(ANSWER, id=9, text="Earlier")
+    _, first, second = presenters.chatbot_messages([QUESTION, earlier, ANSWER], running)
+    assert parts(first) == ["Earlier", LINE]
+    assert parts(second) == ["It is, ye", LINE]
+
+
+def test_an_answer_without_text_keeps_the_numbers_in_second_place() -> None:
+    """The page styles the second part of an answer as its numbers."""
+    (answer,) = presenters.chatbot_messages([ANSWER], snapshot("queued"))
+    assert len(parts(answer)) == 2
+    assert parts(answer)[0].strip("\u200b") == ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "line"),
+    [
+        (snapshot("queued"), "Waiting for its turn …"),
+        (snapshot("prefill"), "Reading the conversation …"),
+        (snapshot("complete", numbers=NUMBERS), LINE),
+        (snapshot("stopped", numbers=NUMBERS), f"{LINE} · stopped"),
+        (snapshot("stopped"), "stopped"),
+        (snapshot("failed", error="Out of memory."), "failed: Out of memory."),
+        (
+            snapshot("complete", numbers=replace(NUMBERS, reason="length")),
+            f"{LINE} · ended at the token limit",
+        ),
+        (
+            snapshot("complete", numbers=NUMBERS, notice="The oldest turn was left out."),
+            f"{LINE} · The oldest turn was left out.",
+        ),
+    ],
+)
+def test_the_line_says_how_the_answer_stands(shown: AnswerSnapshot, line: str) -> None:
+    assert presenters.answer_line(shown) == line
+
+
+def test_the_line_says_when_the_model_is_what_an_answer_waits_for() -> None:
+    line = presenters.answer_line(snapshot("queued"), is_model_ready=False)
+    assert line == "Waiting for the model to load …"
+
+
+def test_an_answer_of_one_forward_claims_no_speed() -> None:
+    numbers = replace(NUMBERS, num_steps=0, num_forwards=1, tokens_per_second=0.0)
+    assert presenters.numbers_line(numbers) == "1 forward"
+
+
+def test_slow_answers_show_a_decimal() -> None:
+    assert presenters.numbers_line(replace(NUMBERS, tokens_per_second=3.14)).startswith(
+        "3.1 tokens/s"
+    )
+
+
+def test_the_chat_list_names_the_open_and_the_running_chats() -> None:
+    chats = [Conversation(number, title, None, NOW, NOW) for number, title in ((2, " "), (1, "A"))]
+    assert presenters.chat_list(chats, 1, {2}) == {
+        "open": 1,
+        "chats": [
+            {"id": 2, "title": "New chat", "running": True},
+            {"id": 1, "title": "A", "running": False},
+        ],
+    }
+
+
+def test_the_status_line_is_the_sentence_of_the_engine_until_it_is_ready() -> None:
+    loading = presenters.engine_line(EngineState("loading", "Loading the model …", "m"))
+    assert (loading["status"], loading["text"]) == ("loading", "Loading the model …")
+    ready = presenters.engine_line(replace(READY, model="/models/tiny-llama"))
+    assert (ready["status"], ready["text"]) == ("ready", "tiny-llama · strict mode")
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        ("waiting", "Waiting until the model is ready …"),
+        ("running", "Reading 3 of 10 files: b.md"),
+        ("complete", "Imported: 2 documents, 1,200 tokens; 1 skipped."),
+        ("cancelled", "Cancelled. Taken in before that: 2 documents, 1,200 tokens; 1 skipped."),
+        (
+            "failed",
+            "The import failed: Disk full. Taken in before that: 2 documents, 1,200 tokens.",
+        ),
+    ],
+)
+def test_the_import_report_says_what_was_taken_in(status: Any, line: str) -> None:
+    report = presenters.import_report(
+        ImportSnapshot(
+            5, status, 3, 10, 2, 1200, (("/x/a.png", "not text"),), "/x/b.md", "Disk full."
+        )
+    )
+    assert report["text"] == line
+    assert report["skipped"] == [{"name": "/x/a.png", "reason": "not text"}]
+
+
+def test_a_long_list_of_skipped_files_is_cut_and_counted() -> None:
+    skipped = tuple((f"{number}.png", "not text") for number in range(1000))
+    report = presenters.import_report(ImportSnapshot(1, "complete", skipped=skipped))
+    assert len(report["skipped"]) + report["more_skipped"] == 1000
+    assert report["more_skipped"] > 0
+
+
+def test_documents_are_listed_with_their_length() -> None:
+    source = Source(1, "document", None, "a.md", "/x/a.md", "0", 10, 1, False, NOW)
+    assert presenters.document_list([source]) == [
+        {"name": "a.md", "uri": "/x/a.md", "length": "1 token"}
+    ]
