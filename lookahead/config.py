@@ -9,7 +9,7 @@ __all__ = ["DecodingConfig", "SamplingConfig"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConfig:
-    """How to decode. Nothing here changes the text, except `max_new_tokens` and the mode's numerics.
+    """How to decode. The text depends on `max_new_tokens` and the mode's numerics, on nothing else.
 
     Args:
         max_new_tokens: tokens to emit at most.

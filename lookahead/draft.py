@@ -23,7 +23,7 @@ class TokenSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DraftTree:
-    """A tree of tokens given by parent indexes; node 0 is the root token, a parent precedes its children.
+    """A tree of tokens given by parent indexes; node 0 is the root, a parent precedes its children.
 
     Nodes stand in depth-first order with the likeliest child first, so that the first branch is
     nodes 0, 1, 2, … and its keys land where plain decoding puts them.

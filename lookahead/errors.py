@@ -1,11 +1,11 @@
 """The errors a user of the engine can meet. Each message says what happened and what to do.
 
-    LookaheadError
-    ├── ModelNotFoundError      the name is neither a folder, nor a known model, nor on a hub we can reach
-    ├── ModelSetupError         the embedded model could not be fetched, checked or converted
-    ├── UnsupportedModeError    the mode asked for is not possible with this model on this machine
-    ├── ContextFullError        the prompt does not fit into the model's context
-    └── InvalidRequestError     a value in the request is out of its range
+LookaheadError
+├── ModelNotFoundError      the name is no folder, no known model, on no hub in reach
+├── ModelSetupError         the embedded model could not be fetched, checked or converted
+├── UnsupportedModeError    the mode asked for is not possible with this model on this machine
+├── ContextFullError        the prompt does not fit into the model's context
+└── InvalidRequestError     a value in the request is out of its range
 """
 
 __all__ = [

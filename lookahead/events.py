@@ -106,7 +106,7 @@ class GenerationStats:
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens emitted by decode steps per second of decoding; prefill and first token excluded."""
+        """Tokens that decode steps emitted, per second of decoding; the first is prefill's."""
         decoded = max(0, self.num_tokens - 1)
         return decoded / self.decode_seconds if self.decode_seconds else 0.0
 

@@ -13,13 +13,15 @@ PACKAGES = ("app", "lookahead", "storage")
 WEB = {"gradio", "fastapi", "starlette", "uvicorn"}
 # The engine's modules that may hold tensors; all others are bookkeeping.
 TORCH_MODULES = {
-    *("adapter", "strict_attention", "row_class", "self_test", "kv_cache", "sampling", "session"),
-    *("decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints"),
+    *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling"),
+    *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints"),
 }
 # What knows the library of models; the loop itself does not.
-TRANSFORMERS_MODULES = TORCH_MODULES - {"sampling", "session", "decoding"}
+TRANSFORMERS_MODULES = TORCH_MODULES - {"sampling", "session", "decoding", "self_test"}
 # Below the loop (layer 1): they are used by it and never use it.
-BELOW_THE_LOOP = {"adapter", "strict_attention", "row_class", "self_test", "kv_cache", "sampling"}
+BELOW_THE_LOOP = {
+    *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling")
+}
 # Layer 3, where engine and database meet; all of it is below the page.
 SERVICES = ("app.services", "app.prompting", "app.importing", "app.chat_template")
 PAGE = {"app.ui", "app.handlers", "app.presenters", "app.api", "app.server", "app.security"}

@@ -1,0 +1,179 @@
+"""One forward of a stock model over a draft tree, whatever the model's family.
+
+The adapter turns token ids and parent indexes into what the library's `forward` takes: ids,
+positions, and either an additive tree mask (flexible mode) or a plan for strict attention. It
+knows no Trie and no sampling; the decode loop, the self-tests and nobody else call it.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache
+
+from lookahead.kv_cache import KVCache
+from lookahead.strict_attention import STRICT_ATTENTION, plan_tree, register_strict_attention
+
+__all__ = ["ModelAdapter"]
+
+
+class ModelAdapter:
+    """Runs `hf_model` for the decode loop.
+
+    Args:
+        hf_model: a stock causal language model in evaluation mode.
+        fold_query_group: see `StrictPlan`; set by the self-test at load.
+    """
+
+    def __init__(self, hf_model: PreTrainedModel) -> None:
+        register_strict_attention()
+        self.hf_model = hf_model
+        self.fold_query_group = False
+        config = hf_model.config.get_text_config(decoder=True)
+        self._config = config
+        self._windows = _attention_windows(config)
+
+    @property
+    def attention(self) -> str:
+        """The library's name of the attention in use: `sdpa`, `eager`, …"""
+        return str(self._config._attn_implementation)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the input ids go."""
+        return next(self.hf_model.get_input_embeddings().parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights and of the KV cache."""
+        return self.hf_model.dtype
+
+    @property
+    def num_layers(self) -> int:
+        """Decoder layers, each with keys and values of its own."""
+        return int(self._config.num_hidden_layers)
+
+    @property
+    def has_sliding_window(self) -> bool:
+        """Whether some layer sees a window of the context only."""
+        return any(window is not None for window in self._windows.values())
+
+    @torch.no_grad()
+    def prefill(self, token_ids: Sequence[int], cache: Cache) -> torch.Tensor:
+        """Append `token_ids` to `cache` by the library's own call; the last row's logits."""
+        start = cache.get_seq_length()
+        positions = torch.arange(start, start + len(token_ids), device=self.device)
+        output = self.hf_model(
+            input_ids=self._ids(token_ids),
+            position_ids=positions[None],
+            cache=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: torch.Tensor = output.logits[0, -1]
+        return logits
+
+    @torch.no_grad()
+    def verify(
+        self,
+        token_ids: Sequence[int],
+        parents: Sequence[int],
+        cache: KVCache,
+        *,
+        strict_rows: int | None = None,
+    ) -> torch.Tensor:
+        """Logits `[num_nodes, vocab]` of a tree (or forest) behind the committed context.
+
+        Node `i` lands in slot `cache.length + i`; the caller says afterwards what to keep.
+
+        Args:
+            token_ids: token of each node.
+            parents: node index of its parent, which precedes it; -1: the context's end.
+            strict_rows: rows of the forward, padding included, in strict mode; None: flexible.
+        """
+        context_length = cache.length
+        depths: list[int] = []
+        for parent in parents:
+            depths.append(0 if parent < 0 else depths[parent] + 1)
+        positions = torch.tensor(depths, device=self.device) + context_length
+        if strict_rows is None:
+            mask = self._tree_mask(parents, positions, context_length)
+            output = self._forward(token_ids, positions, cache, attention_mask=mask)
+            return output[0]
+        padding = strict_rows - len(token_ids)
+        assert padding >= 0, "a strict forward has a row for every node"
+        plan = plan_tree(parents, context_length, fold_query_group=self.fold_query_group)
+        with self._strict_attention():
+            output = self._forward(
+                [*token_ids, *[token_ids[0]] * padding],
+                torch.cat([positions, positions[:1].expand(padding)]),
+                cache,
+                strict_plan=plan,
+            )
+        return output[0, : len(token_ids)]
+
+    def _forward(
+        self,
+        token_ids: Sequence[int],
+        positions: torch.Tensor,
+        cache: KVCache,
+        **attention: object,
+    ) -> torch.Tensor:
+        output = self.hf_model(
+            input_ids=self._ids(token_ids),
+            position_ids=positions[None],
+            cache=cache,
+            use_cache=True,
+            **attention,
+        )
+        logits: torch.Tensor = output.logits
+        return logits
+
+    def _ids(self, token_ids: Sequence[int]) -> torch.Tensor:
+        return torch.tensor([list(token_ids)], device=self.device)
+
+    @contextmanager
+    def _strict_attention(self) -> Iterator[None]:
+        """Strict attention for our own forward only: other callers of the model stay stock."""
+        stock = self._config._attn_implementation
+        self._config._attn_implementation = STRICT_ATTENTION
+        try:
+            yield
+        finally:
+            self._config._attn_implementation = stock
+
+    def _tree_mask(
+        self, parents: Sequence[int], positions: torch.Tensor, context_length: int
+    ) -> torch.Tensor | dict[str, torch.Tensor]:
+        """Additive masks `[1, 1, nodes, context + nodes]`: each node sees context and ancestors.
+
+        Additive float, never boolean: the latter is silently wrong under eager attention.
+        """
+        num_nodes = len(parents)
+        visible = torch.zeros(num_nodes, num_nodes, dtype=torch.bool)
+        for node, parent in enumerate(parents):
+            if parent >= 0:
+                visible[node] = visible[parent]
+            visible[node, node] = True
+        context = torch.ones(num_nodes, context_length, dtype=torch.bool)
+        visible = torch.cat([context, visible], dim=1).to(self.device)
+        key_positions = torch.cat([torch.arange(context_length, device=self.device), positions])
+        distances = positions[:, None] - key_positions[None]
+        masks = {}
+        for kind, window in self._windows.items():
+            seen = visible if window is None else visible & (distances < window)
+            mask = torch.zeros(seen.shape, dtype=self.dtype, device=self.device)
+            masks[kind] = mask.masked_fill_(~seen, torch.finfo(self.dtype).min)[None, None]
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def _attention_windows(config: object) -> dict[str, int | None]:
+    """The kinds of attention layer of a model, each with its window in tokens; None: all."""
+    window = getattr(config, "sliding_window", None)
+    if not getattr(config, "use_sliding_window", True):
+        window = None
+    kinds = dict.fromkeys(getattr(config, "layer_types", None) or ())
+    if not kinds:
+        return {"sliding_attention" if window else "full_attention": window}
+    return {kind: window if kind == "sliding_attention" else None for kind in kinds}

@@ -1,0 +1,294 @@
+"""The decode loop: prefill, then draft → verify → accept → commit → observe until the answer ends.
+
+Token ids in, events out. It knows no text (a stop rule reaches it as a function of ids), no page
+and no database. Lookahead decoding after arXiv 2312.12728; with nothing drafted the very same
+forward is plain decoding, and that is what its text always equals.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from lookahead.config import DecodingConfig, SamplingConfig
+from lookahead.draft import DraftTree, TokenSource
+from lookahead.drafter import Drafter, DraftLimits, TrieDrafter
+from lookahead.errors import ContextFullError, InvalidRequestError
+from lookahead.events import (
+    Event,
+    Finished,
+    FinishReason,
+    GenerationStats,
+    PrefillDone,
+    StepDone,
+)
+from lookahead.kv_cache import KVCache
+from lookahead.loaded_model import LoadedModel
+from lookahead.sampling import LogitsProcessor, TokenSampler
+from lookahead.session import Session
+from lookahead.successors import NUM_SUCCESSORS, SuccessorTable
+from lookahead.trie import Trie
+from lookahead.verify import Acceptance, accept
+
+__all__ = ["StopRule", "generate"]
+
+StopRule = Callable[[Sequence[int]], int | None]
+
+
+def generate(
+    model: LoadedModel,
+    prompt_ids: Sequence[int],
+    *,
+    trie: Trie | None = None,
+    decoding: DecodingConfig | None = None,
+    sampling: SamplingConfig | None = None,
+    session: Session | None = None,
+    successors: SuccessorTable | None = None,
+    masked_sequence_ids: Collection[int] = frozenset(),
+    drafter: Drafter | None = None,
+    process_logits: LogitsProcessor | None = None,
+    stop: StopRule | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    observe: bool = True,
+) -> Iterator[Event]:
+    """Answer a prompt; yields `PrefillDone`, a `StepDone` per forward, and `Finished`.
+
+    Args:
+        model: from `load_model`.
+        prompt_ids: the whole prompt, one token at least.
+        trie: what to draft from; None: plain decoding, unless a `drafter` is given.
+        session: keeps KV and token ids for the next turn; None: one for this call.
+        successors: recycled successors to draft from and to feed; None: the model's own table.
+        masked_sequence_ids: sequences of the Trie that are this very conversation.
+        drafter: drafts instead of the Trie.
+        process_logits: changes the logits before a token is chosen; see `TokenSampler`.
+        stop: called with the tokens emitted so far after each of them; returns how many to keep
+            when the answer ends here, else None.
+        is_cancelled: asked between forwards.
+        observe: add prompt and answer to the Trie as one history sequence at the end.
+
+    Raises:
+        InvalidRequestError: the prompt is empty, or holds an id outside the vocabulary.
+        ContextFullError: the prompt leaves no room for a token.
+        UnsupportedModeError: the mode asked for is not possible with this model here.
+    """
+    decoding = decoding or DecodingConfig()
+    session = session or Session(model)
+    if drafter is None and trie is not None and model.can_roll_back:
+        successors = model.successors if successors is None else successors
+        drafter = TrieDrafter(trie, successors, masked_sequence_ids)
+    sampler = TokenSampler(sampling or SamplingConfig(), model.vocab_size, process_logits)
+    answer = _Answer(session, prompt_ids, decoding, sampler)
+    answer.drafter, answer.stop = drafter, stop
+    try:
+        prefill = answer.prefill(is_cancelled)
+        if prefill is not None:
+            yield prefill
+        while answer.reason is None:
+            if is_cancelled():
+                answer.reason = FinishReason.CANCELLED
+                break
+            yield answer.step()
+    finally:
+        session.end(len(prompt_ids) + len(answer.token_ids))
+    if observe and trie is not None:
+        trie.add([*prompt_ids, *answer.token_ids], source=TokenSource.HISTORY)
+    assert answer.reason is not None, "an answer ends for a reason"
+    yield Finished(tuple(answer.token_ids), answer.reason, answer.stats)
+
+
+@dataclass(slots=True)
+class _Mode:
+    """How this answer is verified: the row counts of strict mode, or any width."""
+
+    row_class: tuple[int, ...]
+    max_width: int
+
+    @classmethod
+    def choose(cls, model: LoadedModel, decoding: DecodingConfig) -> "_Mode":
+        max_rows = decoding.max_rows or model.default_max_rows
+        row_class = model.row_class(decoding.strict, max_rows)
+        allowed = [rows for rows in row_class if rows <= max_rows] or row_class[:1]
+        return cls(tuple(allowed), max(allowed, default=max_rows))
+
+    def rows(self, width: int) -> int | None:
+        """Rows of a strict forward over `width` nodes; None in flexible mode."""
+        if not self.row_class:
+            return None
+        return next(rows for rows in self.row_class if rows >= width)
+
+
+class _Answer:
+    """One answer in the making: the five parts of a decode step over one session."""
+
+    def __init__(
+        self,
+        session: Session,
+        prompt_ids: Sequence[int],
+        decoding: DecodingConfig,
+        sampler: TokenSampler,
+    ) -> None:
+        model = session.model
+        _check_prompt(model, prompt_ids)
+        self.model = model
+        self.session = session
+        self.drafter: Drafter | None = None
+        self.stop: StopRule | None = None
+        self.token_ids: list[int] = []
+        self.reason: FinishReason | None = None
+        self._prompt_ids = prompt_ids
+        self._decoding = decoding
+        self._room = min(decoding.max_new_tokens, model.context_length - len(prompt_ids))
+        self._sampler = sampler
+        self._mode = _Mode.choose(model, decoding)
+        self.stats = GenerationStats(
+            mode=model.mode_name(strict=bool(self._mode.row_class)),
+            seed=sampler.seed,
+            prompt_length=len(prompt_ids),
+        )
+
+    def prefill(self, is_cancelled: Callable[[], bool]) -> PrefillDone | None:
+        """Run what is new of the prompt, a chunk a forward; None when cancelled on the way."""
+        started = time.perf_counter()
+        stats, session = self.stats, self.session
+        stats.reused_length = start = session.begin(self._prompt_ids)
+        logits = session.prompt_logits
+        while start < len(self._prompt_ids):
+            if is_cancelled():
+                self.reason = FinishReason.CANCELLED
+                return None
+            chunk = self._prompt_ids[start : start + self._decoding.prefill_chunk_length]
+            logits = self.model.adapter.prefill(chunk, session.cache)
+            start += len(chunk)
+            stats.num_prefill_chunks += 1
+            stats.prefilled_length += len(chunk)
+        assert logits is not None, "a prompt has logits behind it"
+        session.prompt_done(logits)
+        emitted = self._emit([self._sampler.choose(logits, session.request.token_ids)])
+        stats.prefill_seconds = time.perf_counter() - started
+        return PrefillDone(
+            token_ids=emitted,
+            reused_length=stats.reused_length,
+            prefilled_length=stats.prefilled_length,
+            num_chunks=stats.num_prefill_chunks,
+            seconds=stats.prefill_seconds,
+        )
+
+    def step(self) -> StepDone:
+        """One decode step, one forward."""
+        started = time.perf_counter()
+        draft = self._draft()
+        draft_seconds = time.perf_counter() - started
+        logits, rows = self._verify(draft)
+        acceptance = self._accept(draft, logits)
+        emitted = self._commit(draft, acceptance)
+        self._observe(draft, acceptance, logits)
+        seconds = time.perf_counter() - started
+        self._count(draft, acceptance, seconds, draft_seconds)
+        return StepDone(
+            token_ids=emitted,
+            accepted_length=acceptance.accepted_length,
+            accepted_nodes=acceptance.nodes,
+            width=draft.width,
+            rows=rows,
+            draft=draft,
+            match_length=draft.match_length,
+            seconds=seconds,
+            draft_seconds=draft_seconds,
+        )
+
+    def _draft(self) -> DraftTree:
+        """The likeliest tree that fits; the root alone without a drafter or without room."""
+        left = self._room - len(self.token_ids)  # the bonus token takes one of them
+        depth = min(self._decoding.max_draft_depth, left - 1)
+        if self.drafter is None or depth < 1:
+            return DraftTree.root_only(self.token_ids[-1])
+        limits = DraftLimits(self._mode.max_width, depth, self.model.end_token_ids)
+        return self.drafter.draft(self.session.request, limits)
+
+    def _verify(self, draft: DraftTree) -> tuple[torch.Tensor, int]:
+        """Logits `[width, vocab]` of all nodes in one forward, and the rows that took."""
+        cache, adapter = self.session.cache, self.model.adapter
+        if not isinstance(cache, KVCache):
+            return adapter.prefill(draft.token_ids, cache)[None], 1
+        rows = self._mode.rows(draft.width)
+        return adapter.verify(draft.token_ids, draft.parents, cache, strict_rows=rows), (
+            rows or draft.width
+        )
+
+    def _accept(self, draft: DraftTree, logits: torch.Tensor) -> Acceptance:
+        """Follow the model's own choices from the root while the draft carries them."""
+        committed = self.session.request.token_ids
+        return accept(draft, lambda node, path: self._sampler.choose(logits[node], committed, path))
+
+    def _commit(self, draft: DraftTree, acceptance: Acceptance) -> tuple[int, ...]:
+        """Append the accepted tokens and the bonus; gather the KV of root and accepted nodes."""
+        cache = self.session.cache
+        if isinstance(cache, KVCache):
+            root_slot = len(self.session.request) - 1
+            cache.keep(root_slot, [root_slot + node for node in (0, *acceptance.nodes)])
+        return self._emit(acceptance.token_ids)
+
+    def _observe(self, draft: DraftTree, acceptance: Acceptance, logits: torch.Tensor) -> None:
+        """Let the drafter learn from every verified row."""
+        if self.drafter is None:
+            return
+        count = min(NUM_SUCCESSORS, logits.shape[1])
+        top_ids = np.full((draft.width, NUM_SUCCESSORS), -1, np.int32)
+        top_ids[:, :count] = logits.topk(count).indices.cpu().numpy()
+        self.drafter.observe(draft, acceptance.nodes, top_ids)
+
+    def _emit(self, token_ids: Sequence[int]) -> tuple[int, ...]:
+        """Commit tokens one by one up to where plain decoding would end; returns those emitted."""
+        before = len(self.token_ids)
+        for index, token_id in enumerate(token_ids):
+            if token_id in self.model.end_token_ids:
+                self.stats.num_end_tokens += 1
+                self._end(FinishReason.END, num_cut=len(token_ids) - index - 1)
+                break
+            self.token_ids.append(token_id)
+            kept = self.stop(self.token_ids) if self.stop else None
+            if kept is not None:
+                num_cut = len(self.token_ids) - kept + len(token_ids) - index - 1
+                del self.token_ids[kept:]
+                self._end(FinishReason.STOP, num_cut)
+                break
+        if self.reason is None and len(self.token_ids) >= self._room:
+            is_full = self._room < self._decoding.max_new_tokens
+            self.reason = FinishReason.CONTEXT if is_full else FinishReason.LENGTH
+        self.stats.num_tokens = len(self.token_ids)
+        emitted = tuple(self.token_ids[before:])
+        self.session.request.append(emitted, TokenSource.OUTPUT)
+        return emitted
+
+    def _end(self, reason: FinishReason, num_cut: int) -> None:
+        self.reason = reason
+        self.stats.num_cut_tokens = num_cut
+
+    def _count(
+        self, draft: DraftTree, acceptance: Acceptance, seconds: float, draft_seconds: float
+    ) -> None:
+        stats = self.stats
+        stats.num_steps += 1
+        stats.num_drafted_tokens += draft.width - 1
+        stats.num_accepted_tokens += acceptance.accepted_length
+        stats.accepted_by_source.update(draft.sources[node] for node in acceptance.nodes)
+        stats.decode_seconds += seconds
+        stats.draft_seconds += draft_seconds
+
+
+def _check_prompt(model: LoadedModel, prompt_ids: Sequence[int]) -> None:
+    if not prompt_ids:
+        raise InvalidRequestError("The prompt is empty: give at least one token.")
+    outside = next((token for token in prompt_ids if not 0 <= token < model.vocab_size), None)
+    if outside is not None:
+        raise InvalidRequestError(
+            f"Token {outside} is outside the model's vocabulary of {model.vocab_size}."
+        )
+    if len(prompt_ids) >= model.context_length:
+        raise ContextFullError(
+            f"The prompt has {len(prompt_ids)} tokens and the model's context holds "
+            f"{model.context_length}: shorten it to leave room for an answer."
+        )

@@ -1,0 +1,97 @@
+"""A loaded model as the decode loop knows it: the stock model and what the self-tests found."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from lookahead.adapter import ModelAdapter
+from lookahead.errors import UnsupportedModeError
+from lookahead.self_test import RowClasses
+from lookahead.successors import SuccessorTable
+
+__all__ = ["LoadedModel"]
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model ready to decode.
+
+    Attributes:
+        hf_model: the stock library model; its own `generate()` is untouched.
+        tokenizer: the library's tokenizer; None for a wrapped model.
+        path: folder of the weights.
+        name: what the caller asked for.
+        context_length: tokens of prompt and answer together, at most.
+        end_token_ids: tokens that end an answer.
+        mode: "strict", "flexible" or "plain", where no other is asked for.
+        mode_reason: one sentence for people: why.
+        row_classes: row counts with equal bits; None where strict mode was not looked into.
+        fingerprint: of weights, dtype, device, threads and versions.
+        tokenizer_fingerprint: models with the same one can share a Trie.
+        successors: the recycled successors of this model.
+    """
+
+    hf_model: PreTrainedModel
+    tokenizer: Tokenizer | None
+    path: Path
+    name: str
+    adapter: ModelAdapter
+    context_length: int
+    end_token_ids: frozenset[int]
+    mode: str
+    mode_reason: str
+    row_classes: RowClasses | None
+    fingerprint: str
+    tokenizer_fingerprint: str
+    successors: SuccessorTable
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of logits."""
+        return self.successors.vocab_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's inputs go."""
+        return self.adapter.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights."""
+        return self.adapter.dtype
+
+    @property
+    def can_roll_back(self) -> bool:
+        """Whether drafted tokens can be verified and dropped: all but plain mode."""
+        return self.mode != "plain"
+
+    @property
+    def default_max_rows(self) -> int:
+        """Rows of one forward that pay with fixed priors: few in fp32 on a CPU, each costs."""
+        return 8 if self.device.type == "cpu" and self.dtype.itemsize >= 4 else 16
+
+    def row_class(self, strict: bool | None, max_rows: int) -> tuple[int, ...]:
+        """Row counts to decode with in strict mode; empty: flexible or plain.
+
+        Raises:
+            UnsupportedModeError: strict mode was asked for and is not to be had.
+        """
+        if strict is None:
+            strict = self.mode == "strict"
+        if not strict or not self.can_roll_back:
+            return ()
+        members = self.row_classes.best(max_rows) if self.row_classes else ()
+        if not members:
+            raise UnsupportedModeError(
+                f"Strict mode is not possible here: {self.mode_reason} Use flexible mode."
+            )
+        return members
+
+    def mode_name(self, *, strict: bool) -> str:
+        """Name of the mode an answer runs in."""
+        if not self.can_roll_back:
+            return "plain"
+        return "strict" if strict else "flexible"

@@ -1,0 +1,273 @@
+"""Loading a model and finding out how it can be decoded here.
+
+Gives the decode loop a `LoadedModel`: the stock library model, its tokenizer carried along, and
+what the self-tests found. Measurements are kept in the `facts` that the caller lends.
+"""
+
+import logging
+from collections.abc import MutableMapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from lookahead.adapter import ModelAdapter
+from lookahead.embedded_model import EMBEDDED_MODEL_NAME
+from lookahead.errors import InvalidRequestError, UnsupportedModeError
+from lookahead.fingerprints import runtime_fingerprint, tokenizer_fingerprint, weights_fingerprint
+from lookahead.loaded_model import LoadedModel
+from lookahead.model_source import Report, prepare_model
+from lookahead.self_test import (
+    RowClasses,
+    find_row_classes,
+    fold_is_exact,
+    time_rows,
+    tree_error,
+)
+from lookahead.successors import SuccessorTable
+
+__all__ = ["load_model", "wrap_model"]
+
+_logger = logging.getLogger(__name__)
+
+# A tree's logits against its branches': rounding stays far below (0.02 in bf16, 2e-6 in fp32 for
+# the embedded model), a wrong mask far above (docs/lab-log.md).
+_MAX_TREE_ERROR = {torch.float64: 1e-9, torch.float32: 1e-3}
+_MAX_TREE_ERROR_HALF = 0.1
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPES["float64"] = torch.float64
+# bf16 on a CPU pays when 16 rows cost at most half as much again as one.
+_MAX_ROW_COST_RATIO = 1.5
+
+
+def load_model(
+    name: str | Path = EMBEDDED_MODEL_NAME,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    strict: bool | None = None,
+    context_length: int | None = None,
+    attention: str = "sdpa",
+    report: Report | None = None,
+    facts: MutableMapping[str, str] | None = None,
+) -> LoadedModel:
+    """Load a model and test what it can do here.
+
+    Args:
+        name: a folder, a name on a model hub, or "smollm2-135m", the embedded model.
+        device: "auto", "cuda", "mps" or "cpu".
+        dtype: "auto", "float32", "bfloat16", "float16" or "float64".
+        strict: True: bit for bit plain decoding's text; False: any width; None: strict where rows
+            are nearly free (bf16 and fp16), else flexible.
+        context_length: tokens of context at most; None: all the model has.
+        attention: the library's attention; strict mode needs "sdpa".
+        report: told in sentences what takes long.
+        facts: where measurements are found and kept; None: measured anew.
+
+    Raises:
+        ModelNotFoundError: no such folder or model.
+        ModelSetupError: the embedded model could not be set up.
+        UnsupportedModeError: strict mode was asked for and is not possible; the message says why.
+        InvalidRequestError: an unknown device or dtype.
+    """
+    report = report or _logger.info
+    facts = {} if facts is None else facts
+    path = prepare_model(name, report)
+    chosen_device = _choose_device(device)
+    weights = weights_fingerprint(path)
+    report("Loading the tokenizer")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    report("Loading the weights")
+    hf_model = _load_weights(path, chosen_device, dtype, attention, weights, facts)
+    model = _describe(hf_model, tokenizer, path, str(name), context_length)
+    fingerprint = runtime_fingerprint(weights, model.dtype, chosen_device)
+    model = replace(model, fingerprint=fingerprint)
+    return _choose_mode(model, strict, report, facts)
+
+
+def wrap_model(
+    hf_model: PreTrainedModel, *, strict: bool | None = False, mode: str | None = None
+) -> LoadedModel:
+    """A model that the caller has loaded, ready to decode.
+
+    Args:
+        hf_model: a stock causal language model.
+        strict: as in `load_model`.
+        mode: what an earlier call found out about it; None: it is tested.
+
+    Raises:
+        UnsupportedModeError: strict mode was asked for and is not possible.
+    """
+    hf_model.eval()  # type: ignore[no-untyped-call]
+    path = hf_model.name_or_path or ""
+    model = _describe(hf_model, None, Path(path), path, None)
+    if mode is not None:
+        return replace(model, mode=mode)
+    return _choose_mode(model, strict, _logger.info, {})
+
+
+def _describe(
+    hf_model: PreTrainedModel,
+    tokenizer: Tokenizer | None,
+    path: Path,
+    name: str,
+    context_length: int | None,
+) -> LoadedModel:
+    config = hf_model.config.get_text_config(decoder=True)
+    longest = int(getattr(config, "max_position_embeddings", None) or 4096)
+    return LoadedModel(
+        hf_model=hf_model,
+        tokenizer=tokenizer,
+        path=path,
+        name=name,
+        adapter=ModelAdapter(hf_model),
+        context_length=min(longest, context_length) if context_length else longest,
+        end_token_ids=_end_token_ids(hf_model, tokenizer),
+        mode="flexible",
+        mode_reason="",
+        row_classes=None,
+        fingerprint="",
+        tokenizer_fingerprint=tokenizer_fingerprint(tokenizer) if tokenizer else "",
+        successors=SuccessorTable(int(config.vocab_size)),
+    )
+
+
+def _choose_device(device: str) -> torch.device:
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidRequestError(
+            f"The device {device!r} cannot be used here ({error}). Use auto or cpu."
+        ) from error
+    return chosen
+
+
+def _load_weights(
+    path: Path,
+    device: torch.device,
+    dtype: str,
+    attention: str,
+    weights: str,
+    facts: MutableMapping[str, str],
+) -> PreTrainedModel:
+    """Load in the dtype asked for; "auto" on a CPU tries bf16 and keeps it where rows are cheap."""
+
+    def load(chosen: torch.dtype) -> PreTrainedModel:
+        hf_model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            path, dtype=chosen, attn_implementation=attention
+        )
+        torch.nn.Module.to(hf_model, device)
+        return hf_model
+
+    if dtype != "auto":
+        if dtype not in _DTYPES:
+            raise InvalidRequestError(f"The dtype {dtype!r} is none of auto, {', '.join(_DTYPES)}.")
+        return load(_DTYPES[dtype])
+    if device.type != "cpu":
+        can_bf16 = device.type != "cuda" or torch.cuda.is_bf16_supported()
+        return load(torch.bfloat16 if can_bf16 else torch.float16)
+    if not _cpu_multiplies_bf16():
+        return load(torch.float32)
+    key = f"row_cost_ratio:{runtime_fingerprint(weights, torch.bfloat16, device)}"
+    if key in facts and float(facts[key]) > _MAX_ROW_COST_RATIO:
+        return load(torch.float32)
+    hf_model = load(torch.bfloat16)
+    if key not in facts:
+        adapter = ModelAdapter(hf_model)
+        vocab_size = int(hf_model.config.get_text_config(decoder=True).vocab_size)
+        ratio = time_rows(adapter, vocab_size, 16) / time_rows(adapter, vocab_size, 1)
+        facts[key] = f"{ratio:.3f}"
+        _logger.info("16 rows cost %.2f times one row in bf16", ratio)
+        if ratio > _MAX_ROW_COST_RATIO:
+            return load(torch.float32)
+    return hf_model
+
+
+def _cpu_multiplies_bf16() -> bool:
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def _end_token_ids(hf_model: PreTrainedModel, tokenizer: Tokenizer | None) -> frozenset[int]:
+    generation_config = hf_model.generation_config
+    ends = generation_config.eos_token_id if generation_config else None
+    if ends is None and tokenizer is not None:
+        ends = tokenizer.eos_token_id
+    if ends is None:
+        return frozenset()
+    return frozenset([ends] if isinstance(ends, int) else ends)
+
+
+def _choose_mode(
+    model: LoadedModel, strict: bool | None, report: Report, facts: MutableMapping[str, str]
+) -> LoadedModel:
+    """Test trees, then strict rows where they are asked for or nearly free."""
+    report("Testing how this model can be decoded here")
+    problem = _tree_problem(model)
+    if problem:
+        return _refuse_or(model, strict, mode="plain", reason=problem)
+    wants_strict = model.dtype.itemsize < 4 if strict is None else strict
+    if not wants_strict:
+        reason = "Flexible mode: equal to plain decoding up to numerical ties."
+        return replace(model, mode_reason=reason)
+    problem = _strict_problem(model)
+    if problem:
+        return _refuse_or(model, strict, mode="flexible", reason=problem)
+    classes = _row_classes(model, report, facts)
+    members = classes.best(model.default_max_rows)
+    if not members:
+        problem = "No two row counts give the same bits on this machine."
+        return _refuse_or(model, strict, mode="flexible", reason=problem)
+    # Folding changes a bit now and then, so it is used where equality with the library's own
+    # generate() is out of reach anyway, and with it where it was seen to change none.
+    is_stock = members[0] == 1 and classes.matches_stock
+    model.adapter.fold_query_group = not is_stock or fold_is_exact(model.adapter)
+    reason = "Strict mode: bit for bit the text of plain decoding" + (
+        ", and of the library's own generate()." if is_stock else "."
+    )
+    return replace(model, mode="strict", mode_reason=reason, row_classes=classes)
+
+
+def _refuse_or(model: LoadedModel, strict: bool | None, mode: str, reason: str) -> LoadedModel:
+    if strict:
+        raise UnsupportedModeError(f"Strict mode is not possible with this model here: {reason}")
+    return replace(model, mode=mode, mode_reason=reason)
+
+
+def _tree_problem(model: LoadedModel) -> str:
+    """Why drafts cannot be verified with this model; empty if they can."""
+    try:
+        error = tree_error(model.adapter, model.vocab_size)
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as caught:
+        _logger.info("the tree test failed", exc_info=True)
+        return f"Plain decoding only: this model family takes no token tree ({caught})."
+    if error > _MAX_TREE_ERROR.get(model.dtype, _MAX_TREE_ERROR_HALF):
+        return f"Plain decoding only: this model's logits over a tree are off by {error:.1e}."
+    return ""
+
+
+def _strict_problem(model: LoadedModel) -> str:
+    """Why strict mode is not possible, as far as the model's description tells."""
+    if model.adapter.attention != "sdpa":
+        return f"Strict mode needs sdpa attention; this model runs {model.adapter.attention}."
+    if model.adapter.has_sliding_window:
+        return "This model attends through a sliding window, which strict mode does not place yet."
+    return ""
+
+
+def _row_classes(model: LoadedModel, report: Report, facts: MutableMapping[str, str]) -> RowClasses:
+    key = f"row_classes:{model.fingerprint}"
+    known = facts.get(key)
+    if known is not None:
+        return RowClasses.from_json(known)
+    report("Comparing the bits of every row count (once per machine)")
+    classes = find_row_classes(model.adapter, model.vocab_size, report)
+    facts[key] = classes.to_json()
+    return classes

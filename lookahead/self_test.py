@@ -1,0 +1,224 @@
+"""What a loaded model can do here, found out by trying: trees, strict rows, the cost of rows.
+
+Every answer depends on weights, dtype, device, threads and library versions, so it is measured on
+the loaded model and remembered by the loader under those. Nothing here decodes text.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from lookahead.adapter import ModelAdapter
+from lookahead.kv_cache import Cache, KVCache, new_stock_cache
+
+__all__ = ["RowClasses", "find_row_classes", "fold_is_exact", "time_rows", "tree_error"]
+
+MAX_PROBED_ROWS = 32
+_CONTEXT_LENGTH = 24
+_MIN_COMPARED_TOKENS = 16  # of the pool of 32, at every row count
+_TOKENS_PER_DOUBLING = 0.42
+_FOLD_LENGTHS = (*range(1, 300, 3), 511, 512, 513, 1024, 1500, 2049)
+
+
+@dataclass(frozen=True, slots=True)
+class RowClasses:
+    """Row counts of a forward that give every token the same bits.
+
+    Args:
+        classes: disjoint groups of row counts, each ascending; a count whose bits depend on the
+            row's index or neighbours is in none.
+        seconds: of one forward, by row count.
+        matches_stock: whether one row gives the bits of the library's own decode step.
+    """
+
+    classes: tuple[tuple[int, ...], ...]
+    seconds: dict[int, float]
+    matches_stock: bool
+
+    def best(self, max_rows: int) -> tuple[int, ...]:
+        """The members to decode with, `max_rows` at most; empty if no class allows a draft.
+
+        The class with the best expected rate: tokens a step, taken to grow with the logarithm of
+        the rows (docs/lab-log.md), by what its member costs; at least one member stays.
+        """
+        best: tuple[int, ...] = ()
+        best_rate = 0.0
+        for group in self.classes:
+            members = tuple(rows for rows in group if rows <= max_rows) or group[:1]
+            rate = max(
+                (1 + _TOKENS_PER_DOUBLING * math.log2(rows)) / self.seconds[rows]
+                for rows in members
+            )
+            if members[-1] > 1 and rate > best_rate:
+                best, best_rate = members, rate
+        return best
+
+    def to_json(self) -> str:
+        """Serialize."""
+        return json.dumps(
+            {
+                "classes": self.classes,
+                "seconds": sorted(self.seconds.items()),
+                "matches_stock": self.matches_stock,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "RowClasses":
+        """Read what `to_json` wrote."""
+        known = json.loads(text)
+        return cls(
+            tuple(tuple(group) for group in known["classes"]),
+            dict(known["seconds"]),
+            known["matches_stock"],
+        )
+
+
+def find_row_classes(
+    adapter: ModelAdapter, vocab_size: int, report: Callable[[str], None] = lambda _: None
+) -> RowClasses:
+    """Run every row count from 1 to 32, each token at several indexes among other neighbours.
+
+    All rows stand at the same position behind the same context with only themselves in view, so
+    that a difference can come from the row count, the row's index or its neighbours alone.
+    """
+    pool = _probe_ids(vocab_size, MAX_PROBED_ROWS)
+    cache = _probe_cache(adapter, vocab_size)
+    classes: list[tuple[list[int], dict[int, torch.Tensor]]] = []
+    seconds: dict[int, float] = {}
+    for num_rows in range(1, MAX_PROBED_ROWS + 1):
+        if num_rows % 8 == 1:
+            report(f"comparing bits at {num_rows} to {num_rows + 7} rows")
+        num_tokens = min(len(pool), max(_MIN_COMPARED_TOKENS, num_rows))
+        logits, seconds[num_rows] = _logits_by_token(adapter, cache, pool[:num_tokens], num_rows)
+        if logits is None:
+            continue
+        for members, known in classes:
+            if all(torch.equal(known[token_id], row) for token_id, row in logits.items()):
+                members.append(num_rows)
+                break
+        else:
+            whole, _ = _logits_by_token(adapter, cache, pool, num_rows)
+            if whole is not None:
+                classes.append(([num_rows], whole))
+    stock = _stock_logits(adapter, vocab_size, pool[0])
+    return RowClasses(
+        classes=tuple(tuple(members) for members, _ in classes),
+        seconds=seconds,
+        matches_stock=any(
+            members[0] == 1 and torch.equal(known[pool[0]], stock) for members, known in classes
+        ),
+    )
+
+
+def _logits_by_token(
+    adapter: ModelAdapter, cache: KVCache, token_ids: Sequence[int], num_rows: int
+) -> tuple[dict[int, torch.Tensor] | None, float]:
+    """Logits of each token at `num_rows` rows, and the seconds of the fastest forward.
+
+    None for logits that depend on the row's index or its neighbours.
+
+    The tokens are run in order, a full forward at a time, then in reverse: every row index is
+    taken, and each token has met two of them among different neighbours.
+    """
+    logits: dict[int, torch.Tensor] = {}
+    fastest = math.inf
+    for order in (list(token_ids), list(token_ids)[::-1]):
+        for start in range(0, len(order), num_rows):
+            batch = [order[(start + row) % len(order)] for row in range(num_rows)]
+            started = time.perf_counter()
+            rows = adapter.verify(batch, [-1] * num_rows, cache, strict_rows=num_rows)
+            rows[0, 0].item()
+            fastest = min(fastest, time.perf_counter() - started)
+            cache.truncate(_CONTEXT_LENGTH)
+            for token_id, row in zip(batch, rows, strict=True):
+                if not torch.equal(logits.setdefault(token_id, row.clone()), row):
+                    return None, fastest
+    return logits, fastest
+
+
+def fold_is_exact(adapter: ModelAdapter) -> bool:
+    """Whether folding query heads over their key head was seen to change no bit of a one-row call.
+
+    Only chance tells: in bf16 here one element in some thousands differs, hence the many lengths.
+    """
+    config = adapter.hf_model.config.get_text_config(decoder=True)
+    heads = config.num_attention_heads
+    kv_heads = getattr(config, "num_key_value_heads", heads) or heads
+    if kv_heads == heads:
+        return False
+    dim = getattr(config, "head_dim", None) or config.hidden_size // heads
+    generator = torch.Generator().manual_seed(0)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    for length in _FOLD_LENGTHS:
+        query, key, value = (
+            torch.randn(1, count, rows, dim, generator=generator).to(adapter.device, adapter.dtype)
+            for count, rows in ((heads, 1), (kv_heads, length), (kv_heads, length))
+        )
+        plain = attend(query, key, value, enable_gqa=True)
+        folded = attend(query.reshape(1, kv_heads, heads // kv_heads, dim), key, value)
+        if not torch.equal(plain, folded.reshape(plain.shape)):
+            return False
+    return True
+
+
+def tree_error(adapter: ModelAdapter, vocab_size: int) -> float:
+    """Largest difference between a tree's logits and those of its branches run one by one.
+
+    Relative to the largest logit. Small (rounding) where the family's masks, positions and cache
+    are handled right; near 1 where they are not.
+    """
+    token_ids = _probe_ids(vocab_size, 8)
+    parents = [-1, 0, 1, 2, 0, 4, 1, 6]
+    cache = _probe_cache(adapter, vocab_size)
+    tree = adapter.verify(token_ids, parents, cache).float()
+    worst, scale = 0.0, 1.0
+    for leaf in (3, 5, 7):
+        path = [leaf]
+        while parents[path[-1]] >= 0:
+            path.append(parents[path[-1]])
+        stock = _stock_cache(adapter, vocab_size)
+        for node in path[::-1]:
+            row = adapter.prefill([token_ids[node]], stock).float()
+            worst = max(worst, float((tree[node] - row).abs().max()))
+            scale = max(scale, float(row.abs().max()))
+    return worst / scale
+
+
+def time_rows(adapter: ModelAdapter, vocab_size: int, num_rows: int, repeats: int = 7) -> float:
+    """Median seconds of one forward over `num_rows` rows behind a short context."""
+    token_ids = _probe_ids(vocab_size, num_rows)
+    parents = [*range(-1, num_rows - 1)]
+    cache = _probe_cache(adapter, vocab_size)
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        adapter.verify(token_ids, parents, cache)[-1, 0].item()
+        seconds.append(time.perf_counter() - started)
+        cache.truncate(_CONTEXT_LENGTH)
+    return sorted(seconds)[repeats // 2]
+
+
+def _probe_ids(vocab_size: int, count: int) -> list[int]:
+    """`count` tokens spread over the vocabulary, the same on every run, distinct where possible."""
+    return [(7 + index * 7919) % vocab_size for index in range(count)]
+
+
+def _probe_cache(adapter: ModelAdapter, vocab_size: int) -> KVCache:
+    cache = KVCache(adapter.num_layers, _CONTEXT_LENGTH + MAX_PROBED_ROWS)
+    adapter.prefill(_probe_ids(vocab_size, _CONTEXT_LENGTH), cache)
+    return cache
+
+
+def _stock_cache(adapter: ModelAdapter, vocab_size: int) -> Cache:
+    cache = new_stock_cache(adapter.hf_model.config)
+    adapter.prefill(_probe_ids(vocab_size, _CONTEXT_LENGTH), cache)
+    return cache
+
+
+def _stock_logits(adapter: ModelAdapter, vocab_size: int, token_id: int) -> torch.Tensor:
+    return adapter.prefill([token_id], _stock_cache(adapter, vocab_size))

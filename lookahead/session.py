@@ -1,0 +1,102 @@
+"""A conversation's working state: its KV cache, the exact token ids behind it, its request view.
+
+It outlives a generation, so that the next turn prefills only what is new. Owned by one caller at a
+time; knows no text. The decode loop is the only writer while a generation runs.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from lookahead.draft import TokenSource
+from lookahead.kv_cache import Cache, KVCache, new_stock_cache
+from lookahead.loaded_model import LoadedModel
+from lookahead.request_view import RequestView
+
+__all__ = ["Session"]
+
+
+class Session:
+    """KV and token ids of one conversation on one model.
+
+    Invariant between generations: `token_ids` are the prompt and the answer as emitted, and the
+    cache holds the first `cached_length` of them: all but the last, drafting on or off.
+    """
+
+    def __init__(self, model: LoadedModel) -> None:
+        self.model = model
+        self.request = RequestView()
+        self.cache: Cache = self._new_cache()
+        self._prompt: tuple[int, torch.Tensor] | None = None
+
+    @property
+    def token_ids(self) -> list[int]:
+        """Every committed token of the conversation."""
+        ids: list[int] = self.request.token_ids.tolist()
+        return ids
+
+    @property
+    def cached_length(self) -> int:
+        """Tokens whose keys and values are in the cache."""
+        return int(self.cache.get_seq_length())
+
+    @property
+    def prompt_logits(self) -> torch.Tensor | None:
+        """Logits `[vocab]` behind the whole prompt, if the last prefill ended exactly there."""
+        if self._prompt is None or self._prompt[0] != len(self.request):
+            return None
+        return self._prompt[1]
+
+    def begin(self, prompt_ids: Sequence[int]) -> int:
+        """Turn to a new prompt; returns how many of its tokens need no prefill.
+
+        The longest common prefix with what the cache was computed from is kept. Where that is the
+        whole prompt, the logits behind it are still known or its last token is run again.
+        """
+        shared = self._shared_length(prompt_ids)
+        if self._prompt is not None and shared < self._prompt[0]:
+            self._prompt = None
+        is_whole = shared == len(prompt_ids)
+        if is_whole and (self._prompt is None or self._prompt[0] != shared):
+            shared -= 1
+        shared = self._crop(shared)
+        self.request.truncate(shared)
+        self.request.append(prompt_ids[shared:], TokenSource.PROMPT)
+        return shared
+
+    def prompt_done(self, logits: torch.Tensor) -> None:
+        """The whole prompt is in the cache; `logits` stand behind it."""
+        self._prompt = (len(self.request), logits)
+
+    def end(self, length: int) -> None:
+        """Settle a finished, stopped or cut generation at `length` committed tokens."""
+        self.request.truncate(length)
+        prefilled = self._prompt[0] if self._prompt else 0
+        self._crop(min(self.cached_length, max(prefilled, length - 1)))
+
+    def close(self) -> None:
+        """Give the memory back; the session may be used again and starts empty."""
+        self.cache = self._new_cache()
+        self.request = RequestView()
+        self._prompt = None
+
+    def _shared_length(self, prompt_ids: Sequence[int]) -> int:
+        known = self.request.token_ids[: self.cached_length].tolist()
+        limit = min(len(known), len(prompt_ids))
+        return next((at for at in range(limit) if known[at] != prompt_ids[at]), limit)
+
+    def _crop(self, length: int) -> int:
+        """Keep the first `length` slots; a cache that cannot be rolled back starts over."""
+        if isinstance(self.cache, KVCache):
+            self.cache.truncate(length)
+        elif self.cached_length != length:
+            self.cache = self._new_cache()
+            self._prompt = None
+        return self.cached_length
+
+    def _new_cache(self) -> Cache:
+        adapter = self.model.adapter
+        if not self.model.can_roll_back:
+            return new_stock_cache(adapter.hf_model.config)
+        slack = 64  # nodes and padding of the last draft
+        return KVCache(adapter.num_layers, self.model.context_length + slack)
