@@ -11,13 +11,15 @@ from typing import Any, Literal
 
 from jinja2.exceptions import TemplateError
 
+from lookahead.errors import LookaheadError
+
 __all__ = ["ChatTemplate", "Part", "PromptError", "PromptMessage"]
 
 # Digits only: they survive templates that strip contents or change their letters.
 _PLACEHOLDER = re.compile(r"72049583(\d{6})61385940")
 
 
-class PromptError(Exception):
+class PromptError(LookaheadError):
     """The conversation cannot be written in the form the model expects."""
 
 

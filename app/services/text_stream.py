@@ -10,6 +10,7 @@ __all__ = ["TextStream"]
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what a decoder gives for an incomplete character
 _MAX_PENDING_LENGTH = 12  # ids of one character at most; longer runs are bytes that are no text
+_MAX_INCOMPLETE_LENGTH = 3  # ids at the end that can still begin a character
 
 
 class TextStream:
@@ -29,14 +30,21 @@ class TextStream:
     def append(self, token_ids: Sequence[int]) -> str:
         """Take more ids; returns the text they completed, possibly none."""
         self._token_ids.extend(token_ids)
-        context = self.decode(self._token_ids[self._window_start : self._shown])
-        window = self.decode(self._token_ids[self._window_start :])
-        is_text = len(self._token_ids) - self._shown > _MAX_PENDING_LENGTH
-        if len(window) <= len(context) or (window.endswith(_REPLACEMENT) and not is_text):
-            return ""
-        piece = window[len(context) :]
+        num_ids = len(self._token_ids)
+        for end in range(num_ids, self._shown, -1):
+            if not self._window(end).endswith(_REPLACEMENT):
+                return self._show(end)
+        if num_ids - self._shown > _MAX_PENDING_LENGTH:
+            return self._show(num_ids - _MAX_INCOMPLETE_LENGTH)
+        return ""
+
+    def _window(self, end: int) -> str:
+        return self.decode(self._token_ids[self._window_start : end])
+
+    def _show(self, end: int) -> str:
+        piece = self._window(end)[len(self._window(self._shown)) :]
         self._pieces.append(piece)
-        self._window_start, self._shown = self._shown, len(self._token_ids)
+        self._window_start, self._shown = self._shown, end
         return piece
 
     @property

@@ -1,0 +1,207 @@
+"""Import jobs: documents are saved and learned while chats go on; nothing is taken in twice."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.services import AnswerOptions, ChatService, ImportJob, ServiceConfig, import_work
+from app.services.errors import BusyError
+from lookahead.draft import TokenSource
+from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
+
+WAIT = 20.0
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ServiceConfig:
+    return ServiceConfig(tmp_path / "data", tmp_path / "cache", model="scripted")
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    return ScriptedEngine()
+
+
+@pytest.fixture
+def service(config: ServiceConfig, engine: ScriptedEngine) -> Iterator[ChatService]:
+    service = ChatService(config, engine=engine)
+    service.start()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "folder"
+    (folder / "src").mkdir(parents=True)
+    (folder / "a.txt").write_text("alpha <|im_end|> text")
+    (folder / "src" / "main.py").write_text("print('hello')\n")
+    (folder / "copy.txt").write_text("alpha <|im_end|> text")
+    (folder / "empty.md").write_text("")
+    (folder / "photo.jpg").write_bytes(b"\xff\xd8")
+    return folder
+
+
+def finished(job: ImportJob) -> tuple[int, dict[str, str]]:
+    snapshot = job.wait_until_over(WAIT)
+    assert snapshot.status == "complete", snapshot
+    assert snapshot.num_files_done == snapshot.num_files_total
+    return snapshot.num_documents, {Path(path).name: reason for path, reason in snapshot.skipped}
+
+
+def test_a_folder_is_taken_in_and_what_is_not_is_told(service: ChatService, folder: Path) -> None:
+    job = service.import_paths([folder])
+    num_documents, skipped = finished(job)
+    assert num_documents == 2
+    assert skipped == {
+        "copy.txt": "the same content as a.txt",
+        "empty.md": "empty",
+        "photo.jpg": "not a kind of file that is imported from folders",
+    }
+    num_tokens = len("alpha <|im_end|> text") + len("print('hello')\n")
+    assert job.snapshot().num_tokens == num_tokens, "typed control tokens stay text"
+    assert {(source.name, source.uri) for source in service.documents()} == {
+        ("a.txt", (folder / "a.txt").as_uri()),
+        ("src/main.py", (folder / "src" / "main.py").as_uri()),
+    }
+    statistics = service.trie_statistics()
+    assert statistics is not None
+    assert statistics.num_tokens_by_source[TokenSource.DOCUMENT] == num_tokens
+    assert service.running_import() is None
+
+
+def test_importing_again_takes_in_only_what_changed(service: ChatService, folder: Path) -> None:
+    finished(service.import_paths([folder]))
+    (folder / "a.txt").write_text("another text")
+    num_documents, skipped = finished(service.import_paths([folder]))
+    assert num_documents == 2  # a.txt changed; copy.txt has the old text, which is nowhere else now
+    assert skipped["main.py"] == "imported already"
+    texts = {service._database.sources.text(source.id) for source in service.documents()}
+    assert texts == {"another text", "alpha <|im_end|> text", "print('hello')\n"}
+    trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
+    assert trie.sequence_ids == set(service._database.sequences.ids(1))
+
+
+def test_a_deleted_document_is_forgotten(service: ChatService, folder: Path) -> None:
+    finished(service.import_paths([folder / "a.txt"]))
+    (source,) = service.documents()
+    service.delete_document(source.id)
+    assert service.documents() == []
+    assert service.trie_statistics().num_sequences == 0  # type: ignore[union-attr]
+
+
+def test_many_documents_reach_the_trie_in_growing_batches(
+    service: ChatService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_work, "_FIRST_BATCH_LENGTH", 100)
+    service.wait_until_ready(WAIT)
+    trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
+    batches = []
+    add_many = trie.add_many
+    monkeypatch.setattr(
+        trie,
+        "add_many",
+        lambda sequences: batches.append(len(added := list(sequences))) or add_many(added),
+    )
+    for number in range(100):
+        (tmp_path / f"{number:03}.txt").write_text(f"document {number:03} " * 3)
+    finished(service.import_paths(sorted(tmp_path.glob("*.txt"))))
+    assert sum(batches) == 100
+    assert len(batches) < 10
+    assert len(trie.sequence_ids) == 100
+
+
+def test_chats_go_on_during_an_import(
+    service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, may_go_on = threading.Event(), threading.Event()
+    read_document = import_work.read_document
+
+    def slow(found: import_work.FoundFile) -> object:
+        read.set()
+        may_go_on.wait(WAIT)
+        return read_document(found)
+
+    monkeypatch.setattr(import_work, "read_document", slow)
+    job = service.import_paths([folder])
+    assert read.wait(WAIT)
+    assert service.running_import() is job
+    with pytest.raises(BusyError):
+        service.import_paths([folder])
+    answer = service.ask(None, "hello", AnswerOptions()).wait_until_over(WAIT)
+    assert answer.status == "complete"
+    assert not job.snapshot().is_over
+    may_go_on.set()
+    finished(job)
+
+
+def test_a_cancelled_import_keeps_what_was_taken_in(
+    service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_document = import_work.read_document
+    holder: list[ImportJob] = []
+    begun = threading.Event()
+
+    def cancelling(found: import_work.FoundFile) -> object:
+        begun.wait(WAIT)
+        holder[0].cancel()
+        return read_document(found)
+
+    monkeypatch.setattr(import_work, "read_document", cancelling)
+    holder.append(service.import_paths([folder]))
+    begun.set()
+    snapshot = holder[0].wait_until_over(WAIT)
+    assert (snapshot.status, snapshot.num_documents, snapshot.num_files_done) == ("cancelled", 1, 1)
+    assert service.trie_statistics().num_sequences == 1  # type: ignore[union-attr]
+
+
+def test_an_import_waits_for_the_model_and_fails_with_it(
+    config: ServiceConfig, folder: Path
+) -> None:
+    engine = ScriptedEngine(load_error=OSError("gone"), loading=threading.Event())
+    service = ChatService(config, engine=engine)
+    service.start()
+    job = service.import_paths([folder])
+    assert job.snapshot().status == "waiting"
+    engine.loading.set()  # type: ignore[union-attr]
+    snapshot = job.wait_until_over(WAIT)
+    assert (snapshot.status, snapshot.error) == ("failed", service.state.detail)
+    service.close()
+
+
+def test_a_failing_import_is_told_in_a_sentence(
+    service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> object:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(import_work, "read_document", broken)
+    snapshot = service.import_paths([folder]).wait_until_over(WAIT)
+    assert snapshot.status == "failed"
+    assert snapshot.error == "The import failed (ValueError). The log has the details."
+
+
+def test_documents_are_indexed_for_another_tokenizer_when_nothing_is_asked(
+    service: ChatService, config: ServiceConfig, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from app.services import worker
+
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
+    finished(service.import_paths([folder]))
+    service.close()
+    other = ChatService(
+        config, engine=ScriptedEngine(model=ScriptedModel(tokenizer_fingerprint="another"))
+    )
+    other.start()
+    other.wait_until_ready(WAIT)
+    indexed = threading.Event()
+    for _ in range(400):
+        if other.trie_statistics().num_sequences == 2:  # type: ignore[union-attr]
+            indexed.set()
+            break
+        indexed.wait(0.02)
+    assert indexed.is_set()
+    assert len(list(other._database.sequences.all(2))) == 2
+    other.close()
