@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, pairwise
-from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -202,7 +201,7 @@ class TrieDrafter:
             node = _Node(token_id, -negated, parent, evidence)
 
     def _expand(self, node: _Node) -> list[tuple[float, int, _Evidence]]:
-        """Possible children as (probability, token id, evidence), likeliest first."""
+        """Possible children as (probability, token id, evidence), not in order."""
         remaining = node.probability
         probabilities: dict[int, float] = {}
         evidence: dict[int, _Evidence] = {}
@@ -223,13 +222,11 @@ class TrieDrafter:
             for rank, token_id in enumerate(self._successors.successors(node.token_id)):
                 share = remaining * self._calibration.rank_share(rank)
                 probabilities[token_id] = probabilities.get(token_id, 0.0) + share
-        likely = [
+        return [
             (probability, token_id, evidence.get(token_id, []))
             for token_id, probability in probabilities.items()
             if probability >= MIN_PROBABILITY and token_id >= 0
         ]
-        likely.sort(key=itemgetter(0), reverse=True)
-        return likely
 
 
 def _lay_out(

@@ -5,7 +5,7 @@ the Trie. Knows no tail and no drafting; the Trie owns one and draws candidates 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 from pydivsufsort import divsufsort  # type: ignore[import-untyped]
@@ -67,9 +67,9 @@ class Segment:
         ]
         return Segment(log, np.insert(self.order, places, tail_order + len(self.log)))
 
-    def without(self, sequence_id: int) -> "Segment":
-        """This segment with one sequence wiped and out of the order; positions do not change."""
-        log = self.log.without(sequence_id)
+    def without(self, sequence_ids: Collection[int]) -> "Segment":
+        """This segment with some sequences wiped and out of the order; positions do not change."""
+        log = self.log.without(sequence_ids)
         return Segment(log, self.order[log.words[self.order] != BORDER])
 
     def find(self, suffix: IntArray, masked_edges: IntArray) -> tuple[IntArray, IntArray]:

@@ -97,12 +97,14 @@ class TokenLog:
             np.concatenate((self.is_document, other.is_document)),
         )
 
-    def without(self, sequence_id: int) -> "TokenLog":
-        """This log with one sequence wiped to borders; no other position changes."""
-        keep = self.sequence_ids != sequence_id
-        begin, end = (WORD_BYTES * int(edge) for edge in self._edges(~keep))
+    def without(self, sequence_ids: Collection[int]) -> "TokenLog":
+        """This log with some sequences wiped to borders; no other position changes."""
+        keep = np.isin(self.sequence_ids, list(sequence_ids), invert=True)
+        words = self.words.copy()
+        for begin, end in self._edges(~keep).reshape(-1, 2).tolist():
+            words[begin:end] = BORDER
         return TokenLog(
-            self.bytes[:begin] + bytes(end - begin) + self.bytes[end:],
+            words.tobytes(),
             self.starts[keep],
             self.lengths[keep],
             self.sequence_ids[keep],

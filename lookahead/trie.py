@@ -161,16 +161,19 @@ class Trie:
 
     def forget(self, sequence_id: int) -> None:
         """Wipe one sequence; the next draft does not know it. Raises KeyError for an unknown id."""
+        self.forget_many([sequence_id])
+
+    def forget_many(self, sequence_ids: Collection[int]) -> None:
+        """Wipe sequences in one go. Raises KeyError, and wipes none, where one is unknown."""
         with self._lock:
-            if sequence_id not in self._sequence_ids:
-                raise KeyError(f"The Trie holds no sequence {sequence_id}.")
+            unknown = set(sequence_ids) - self._sequence_ids
+            if unknown:
+                raise KeyError(f"The Trie holds no sequence {min(unknown)}.")
             segment, tail = self._snapshot.segment, self._snapshot.tail
-            if sequence_id in tail.sequence_ids:
-                tail = tail.without(sequence_id)
-            else:
-                segment = segment.without(sequence_id)
-            self._snapshot = TrieSnapshot(segment, tail)
-            self._sequence_ids.remove(sequence_id)
+            if np.isin(segment.log.sequence_ids, list(sequence_ids)).any():
+                segment = segment.without(sequence_ids)
+            self._snapshot = TrieSnapshot(segment, tail.without(sequence_ids))
+            self._sequence_ids.difference_update(sequence_ids)
 
     @property
     def needs_sealing(self) -> bool:
