@@ -1,16 +1,17 @@
 """What happens when somebody uses the page: thin handlers between components and the chat service.
 
 Knows the service and the presenters, not the layout. `app.ui` wires the methods to components; each
-returns values in the order of the outputs named in its docstring. Nothing here belongs to one tab:
-what a tab shows lives in its own `gr.State`.
+returns values in the order of the outputs named in its docstring, where *view* stands for
+(chatbot, chat list, send, stop). What a tab shows lives in its own `TabView`.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import gradio as gr
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from app.services.chat_service import ChatService
     from app.services.jobs import AnswerJob, ImportJob
 
-__all__ = ["PageHandlers"]
+__all__ = ["PageHandlers", "TabView"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,103 +34,126 @@ ENGINE_UPDATE_SECONDS = 0.25
 _MAX_ID_DIGITS = 18  # what fits the database's integers
 
 Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-View = tuple[int | None, list[dict[str, Any]], dict[str, Any], dict[str, Any], dict[str, Any]]
-Update = tuple[Any, ...]
+Outputs = tuple[Any, ...]
 
 
-def shows_errors(handler: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The boundary of the page: an error becomes one sentence for the user, and is logged."""
+@dataclass(slots=True)
+class TabView:
+    """What one tab shows. Handlers move it, and a watcher of an earlier place ends.
 
-    @wraps(handler)
-    def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            return handler(*args, **kwargs)
-        except gr.Error:
-            raise
-        except (ServiceError, StorageError, LookaheadError) as error:
-            raise gr.Error(str(error), title="That did not work", print_exception=False) from error
-        except Exception as error:
-            logger.exception("%s failed", handler.__name__)
-            raise gr.Error(
-                "Something went wrong inside the app; the log has the details.",
-                title="That did not work",
-                print_exception=False,
-            ) from error
+    Args:
+        conversation_id: the open chat; None: a new one.
+        num_moves: grows with every move, also to the same place.
+    """
 
-    return guarded
+    conversation_id: int | None = None
+    num_moves: int = 0
+
+    def move(self, conversation_id: int | None) -> None:
+        """Show another chat."""
+        self.conversation_id = conversation_id
+        self.num_moves += 1
+
+
+class _RefusedInputError(Exception):
+    """What was typed or sent cannot be used; the message says why."""
+
+
+def _shows_errors(
+    num_outputs: int,
+) -> Callable[[Callable[Parameters, Any]], Callable[Parameters, Any]]:
+    """The boundary of the page: an error becomes one sentence, and the page stays as it was."""
+
+    def decorate(handler: Callable[Parameters, Any]) -> Callable[Parameters, Any]:
+        @wraps(handler)
+        def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
+            try:
+                return handler(*args, **kwargs)
+            except (_RefusedInputError, ServiceError, StorageError, LookaheadError) as error:
+                sentence = str(error)
+            except Exception:
+                logger.exception("%s failed", handler.__name__)
+                sentence = "Something went wrong inside the app; the log has the details."
+            gr.Warning(sentence, title="That did not work")
+            return gr.skip() if num_outputs == 1 else (gr.skip(),) * num_outputs or None
+
+        return guarded
+
+    return decorate
 
 
 class PageHandlers:
-    """The page's events. A *view* is (conversation, chatbot, chat list, send, stop)."""
+    """The page's events, bound to the service."""
 
     def __init__(self, service: "ChatService") -> None:
         self._service = service
         self._last_import: ImportJob | None = None  # one runs at a time; its report stays
 
-    @shows_errors
-    def open_page(self, request: gr.Request) -> View:
+    @_shows_errors(4)
+    def open_page(self, view: TabView, request: gr.Request) -> Outputs:
         """View of the chat named in the address (`/?chat=3`), else of a new chat."""
         chat = str(request.query_params.get("chat", ""))
         is_id = chat.isascii() and chat.isdigit() and len(chat) <= _MAX_ID_DIGITS
-        return self._view(int(chat) if is_id else None)
+        return self._move(view, int(chat) if is_id else None)
 
-    @shows_errors
-    def new_chat(self) -> View:
+    @_shows_errors(4)
+    def new_chat(self, view: TabView) -> Outputs:
         """View of a new chat; it gets a row with its first message."""
-        return self._view(None)
+        return self._move(view, None)
 
-    @shows_errors
-    def open_chat(self, event: gr.EventData) -> View:
+    @_shows_errors(4)
+    def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """View of the chat that was clicked in the list."""
-        return self._view(_chat_id(event))
+        return self._move(view, _chat_id(event))
 
-    @shows_errors
-    def delete_chat(self, conversation_id: int | None, event: gr.EventData) -> View:
-        """Delete the chat confirmed in the list; the view is the open one, or a new chat."""
+    @_shows_errors(4)
+    def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
+        """Delete the chat confirmed in the list; view of the open one, or of a new chat."""
         deleted_id = _chat_id(event)
         self._service.delete_conversation(deleted_id)
-        return self._view(None if conversation_id == deleted_id else conversation_id)
+        is_open = view.conversation_id == deleted_id
+        return self._move(view, None if is_open else view.conversation_id)
 
-    @shows_errors
+    @_shows_errors(5)
     def ask(
         self,
+        view: TabView,
         text: str,
-        conversation_id: int | None,
         lookahead: bool,
         temperature: float | None,
         max_new_tokens: float | None,
-    ) -> tuple[str, *View]:
+    ) -> Outputs:
         """The message box (emptied), and the view with the question and its waiting answer."""
-        if not text.strip():
-            return (text, *self._view(conversation_id))
+        view.move(view.conversation_id)
         options = answer_options(lookahead, temperature, max_new_tokens)
-        job = self._service.ask(conversation_id, text, options)
-        return ("", *self._view(job.conversation_id))
+        job = self._service.ask(view.conversation_id, text, options)
+        return ("", *self._move(view, job.conversation_id))
 
-    @shows_errors
-    def stop(self, conversation_id: int | None) -> None:
+    @_shows_errors(0)
+    def stop(self, view: TabView) -> None:
         """Stop the answer being written in this chat, within one step of the model."""
-        job = self._job(conversation_id)
+        job = self._job(view.conversation_id)
         if job is not None:
             job.stop()
 
-    async def watch_answer(self, conversation_id: int | None) -> AsyncIterator[Update]:
-        """Follow the chat's answer to its end: (chatbot, chat list, send, stop)."""
-        if conversation_id is None:
-            yield (gr.skip(),) * 4  # a generator that yields nothing would empty its outputs
-            return
+    async def watch_answer(self, view: TabView) -> AsyncIterator[Outputs]:
+        """The view, while the open chat's answer is being written, and at its end once more."""
+        conversation_id, move = view.conversation_id, view.num_moves
         job = self._job(conversation_id)
+        messages: list[ChatMessage] | None = None
         version = -1
         while job is not None and not (snapshot := job.snapshot()).is_over:
-            if version < 0:
-                messages = await asyncio.to_thread(self._service.messages, conversation_id)
+            if messages is None:
+                messages = await asyncio.to_thread(self._messages, conversation_id)
             if snapshot.version != version:
                 version = snapshot.version
                 yield (self._shown(messages, snapshot), gr.skip(), gr.skip(), gr.skip())
             await asyncio.sleep(UPDATE_SECONDS)
+            if view.num_moves != move:
+                return
+        # always: a short answer may be over by now, and a generator must not end without a word
         end = job.snapshot() if job is not None else None
-        yield (await asyncio.to_thread(self._view, conversation_id, end))[1:]
+        yield await asyncio.to_thread(self._view, conversation_id, end)
 
     async def watch_engine(self) -> AsyncIterator[dict[str, str]]:
         """The status line, until the model is ready or has failed to load."""
@@ -141,35 +165,33 @@ class PageHandlers:
                 yield presenters.engine_line(state)
             await asyncio.sleep(ENGINE_UPDATE_SECONDS)
 
-    @shows_errors
+    @_shows_errors(1)
     def import_folder(self, typed_path: str) -> str:
-        """Start importing a typed folder or file: (path box, emptied)."""
+        """Start importing a typed folder or file: the path box, emptied."""
         if not typed_path.strip():
-            raise gr.Error("Type the path of a folder or a file first.", title="Nothing to import")
+            raise _RefusedInputError("Type the path of a folder or a file first.")
         path = Path(typed_path.strip().strip("\"'")).expanduser()
         if not path.is_absolute():
-            raise gr.Error(
-                "Type the whole path, from the top of the disk.", title="Nothing to import"
-            )
+            raise _RefusedInputError("Type the whole path, from the top of the disk.")
         if not path.exists():
-            raise gr.Error(f"There is no folder or file {path}.", title="Nothing to import")
+            raise _RefusedInputError(f"There is no folder or file {path}.")
         self._last_import = self._service.import_paths([path])
         return ""
 
-    @shows_errors
+    @_shows_errors(1)
     def import_files(self, uploaded: Sequence[str] | None) -> None:
-        """Start importing uploaded files: (upload box, emptied)."""
+        """Start importing uploaded files: the upload box, emptied."""
         if uploaded:
             self._last_import = self._service.import_paths([Path(path) for path in uploaded])
 
-    @shows_errors
+    @_shows_errors(0)
     def cancel_import(self) -> None:
         """Stop the running import after the file it is reading."""
         job = self._service.running_import()
         if job is not None:
             job.cancel()
 
-    async def watch_import(self) -> AsyncIterator[Update]:
+    async def watch_import(self) -> AsyncIterator[Outputs]:
         """Follow the latest import to its end: (report, documents, cancel button)."""
         job = self._service.running_import() or self._last_import
         documents = await asyncio.to_thread(self._documents)
@@ -185,22 +207,28 @@ class PageHandlers:
         documents = await asyncio.to_thread(self._documents)
         yield (presenters.import_report(snapshot), documents, gr.update(visible=False))
 
-    def _view(self, conversation_id: int | None, snapshot: AnswerSnapshot | None = None) -> View:
-        """What a tab with this chat shows; `snapshot` is its answer's, if one was being written."""
-        messages: list[ChatMessage] = []
-        if snapshot is None and (job := self._job(conversation_id)) is not None:
-            snapshot = job.snapshot()
-        if conversation_id is not None:
-            try:
-                messages = self._service.messages(conversation_id)
-            except RecordNotFoundError:  # deleted in another tab
-                conversation_id, snapshot = None, None
+    def _move(self, view: TabView, conversation_id: int | None) -> Outputs:
+        view.move(conversation_id if self._messages(conversation_id) else None)
+        job = self._job(view.conversation_id)
+        return self._view(view.conversation_id, job.snapshot() if job is not None else None)
+
+    def _view(self, conversation_id: int | None, snapshot: AnswerSnapshot | None) -> Outputs:
+        is_running = snapshot is not None and not snapshot.is_over
         return (
-            conversation_id,
-            self._shown(messages, snapshot),
+            self._shown(self._messages(conversation_id), snapshot),
             self._chat_list(conversation_id),
-            *_composer(is_running=snapshot is not None and not snapshot.is_over),
+            gr.update(visible=not is_running),  # Send and Stop share one place
+            gr.update(visible=is_running),
         )
+
+    def _messages(self, conversation_id: int | None) -> list[ChatMessage]:
+        """The messages of a chat; none of a new one, or of one that was deleted in another tab."""
+        if conversation_id is None:
+            return []
+        try:
+            return self._service.messages(conversation_id)
+        except RecordNotFoundError:
+            return []
 
     def _shown(
         self, messages: Sequence[ChatMessage], snapshot: AnswerSnapshot | None
@@ -232,11 +260,6 @@ def answer_options(
     )
 
 
-def _composer(*, is_running: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Send and Stop share one place."""
-    return gr.update(visible=not is_running), gr.update(visible=is_running)
-
-
 def _chat_id(event: gr.EventData) -> int:
     """The chat an event of the list is about; what the browser sends is checked."""
     chat_id = event._data.get("id") if isinstance(event._data, dict) else None
@@ -245,5 +268,5 @@ def _chat_id(event: gr.EventData) -> int:
         or isinstance(chat_id, bool)
         or len(str(chat_id)) > _MAX_ID_DIGITS
     ):
-        raise gr.Error("The page sent something unexpected; reload it.")
+        raise _RefusedInputError("The page sent something unexpected; reload it.")
     return chat_id

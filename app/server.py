@@ -67,6 +67,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
     import gradio as gr
 
     from app.api import api_router
+    from app.early_script import EarlyScript
     from app.handlers import PageHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
 
@@ -91,7 +92,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
         max_file_size=_MAX_UPLOAD_SIZE,
     )
     hosts = (*security.LOOPBACK_HOSTS, settings.host, *settings.allowed_hosts)
-    return security.SecurityMiddleware(application, hosts)
+    return security.SecurityMiddleware(EarlyScript(application), hosts)
 
 
 class _Server(uvicorn.Server):
@@ -106,7 +107,8 @@ class _Server(uvicorn.Server):
         self._started_callback()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """An open page keeps its connection for ever, so it is not waited for."""
+        """An open page keeps its connection for ever, so it is cut off; that is no error."""
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         super().handle_exit(sig, frame)
         self.force_exit = True
 

@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from app import presenters
-from app.handlers import PageHandlers
+from app.handlers import PageHandlers, TabView
 from app.services.views import AnswerOptions
 
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
@@ -100,7 +100,7 @@ def build_page(handlers: PageHandlers, *, default_lookahead: bool = True) -> gr.
     with gr.Blocks(
         title="Lookahead Chat", analytics_enabled=False, fill_width=True, delete_cache=(3600, 3600)
     ) as page:
-        conversation = gr.State(None)
+        view = gr.State(TabView())
         with gr.Sidebar(open=False, width=288, elem_id="sidebar") as sidebar:
             gr.HTML("<h1>Lookahead Chat</h1>", elem_id="brand")
             new_chat = gr.Button("New chat", elem_id="new-chat", size="md")
@@ -111,7 +111,7 @@ def build_page(handlers: PageHandlers, *, default_lookahead: bool = True) -> gr.
                 chat = _chat_tab(default_lookahead)
             with gr.Tab("Documents"):
                 documents = _documents_tab()
-        _wire_chat(page, handlers, chat, conversation=conversation, chats=chats, new_chat=new_chat)
+        _wire_chat(page, handlers, chat, view=view, chats=chats, new_chat=new_chat)
         _wire_documents(page, handlers, documents)
         page.load(handlers.watch_engine, None, status, **_WATCH)
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
@@ -205,34 +205,28 @@ def _wire_chat(
     handlers: PageHandlers,
     tab: ChatTab,
     *,
-    conversation: gr.State,
+    view: gr.State,
     chats: gr.HTML,
     new_chat: gr.Button,
 ) -> None:
-    view = [conversation, tab.chatbot, chats, tab.send, tab.stop]
-    options = [tab.lookahead, tab.temperature, tab.max_new_tokens]
-    asks = [tab.message.submit, tab.send.click]
-    moves = [new_chat.click, chats.open_chat, chats.delete_chat]
-    changes = [
-        page.load(handlers.open_page, None, view, **_QUIET),
-        gr.on(
-            asks,
-            handlers.ask,
-            [tab.message, conversation, *options],
-            [tab.message, *view],
-            **_QUIET,
-        ),
-        new_chat.click(handlers.new_chat, None, view, **_QUIET),
-        chats.open_chat(handlers.open_chat, None, view, **_QUIET),
-        chats.delete_chat(handlers.delete_chat, conversation, view, **_QUIET),
-    ]
-    watches = [
-        change.then(handlers.watch_answer, conversation, view[1:], **_WATCH) for change in changes
-    ]
-    # Whoever moves on stops watching; the answer itself goes on.
-    for listen in (*asks, *moves):
-        listen(None, cancels=watches, **_QUIET)
-    tab.stop.click(handlers.stop, conversation, None, queue=False, **_QUIET)
+    shown = [tab.chatbot, chats, tab.send, tab.stop]
+    question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens]
+    ask = gr.on(
+        [tab.message.submit, tab.send.click],
+        handlers.ask,
+        [view, *question],
+        [tab.message, *shown],
+        **_QUIET,
+    )
+    for moved in (
+        ask,
+        page.load(handlers.open_page, view, shown, **_QUIET),
+        new_chat.click(handlers.new_chat, view, shown, **_QUIET),
+        chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
+        chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET),
+    ):
+        moved.then(handlers.watch_answer, view, shown, trigger_mode="multiple", **_WATCH)
+    tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
 
 
 def _wire_documents(page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab) -> None:
@@ -248,5 +242,5 @@ def _wire_documents(page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab) 
         ),
         tab.files.upload(handlers.import_files, tab.files, tab.files, **_QUIET),
     ):
-        start.then(handlers.watch_import, None, progress, **_WATCH)
+        start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
     tab.cancel.click(handlers.cancel_import, None, None, queue=False, **_QUIET)

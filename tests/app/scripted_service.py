@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.services.errors import BusyError, EngineNotReadyError
+from app.services.errors import BusyError, EngineNotReadyError, NothingToAnswerError
 from app.services.jobs import AnswerJob, ImportJob
 from app.services.views import (
     AnswerNumbers,
@@ -38,16 +38,34 @@ LOADING = EngineState("loading", "The model is loading …", "smollm2-135m")
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 
+class ScriptedImportJob(ImportJob):
+    """Tells the test when somebody cancelled it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        super().cancel()
+        self.cancelled.set()
+
+
 class ScriptedService:
-    """Answers word by word; `seconds_per_word` 0 leaves each job to the test (`job.change`)."""
+    """Answers word by word; with 0 seconds a word each job is left to the test (`job.show`).
+
+    An answer goes no further than three words while `may_go_on` is cleared.
+    """
 
     def __init__(self, answer: str = "Paris.", seconds_per_word: float = 0.0) -> None:
         self.state = READY
         self.answer = answer
         self.seconds_per_word = seconds_per_word
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
         self.chats: dict[int, tuple[Conversation, list[ChatMessage]]] = {}
         self.jobs: list[AnswerJob] = []
-        self.import_job: ImportJob | None = None
+        self.import_job: ScriptedImportJob | None = None
+        self.imported_paths: list[Path] = []
         self.sources: list[Source] = []
         self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
         self._num_messages = 0
@@ -78,6 +96,8 @@ class ScriptedService:
         return None
 
     def ask(self, conversation_id: int | None, text: str, options: AnswerOptions) -> AnswerJob:
+        if not text.strip():
+            raise NothingToAnswerError("The message is empty. Write something first.")
         if conversation_id is None:
             conversation_id = len(self.chats) + 1
             self.chats[conversation_id] = (
@@ -104,7 +124,9 @@ class ScriptedService:
         while not self.state.is_ready:
             time.sleep(0.02)
         text = ""
-        for word in self.answer.split(" "):
+        for index, word in enumerate(self.answer.split(" ")):
+            while index == 3 and not (self.may_go_on.wait(0.01) or job.is_stopped):
+                pass
             if job.is_stopped:
                 self.finish(job, text, "stopped")
                 return
@@ -127,13 +149,13 @@ class ScriptedService:
         self.completed.append((messages, options))
         return Completion(self.answer, 12, 3, "end", "smollm2-135m", NUMBERS)
 
-    def import_paths(self, paths: Sequence[Path]) -> ImportJob:
+    def import_paths(self, paths: Sequence[Path]) -> ScriptedImportJob:
         self.imported_paths = list(paths)
-        self.import_job = ImportJob()
+        self.import_job = ScriptedImportJob()
         self.import_job.show(status="running", num_files_total=len(paths))
         return self.import_job
 
-    def running_import(self) -> ImportJob | None:
+    def running_import(self) -> ScriptedImportJob | None:
         job = self.import_job
         return job if job is not None and not job.snapshot().is_over else None
 

@@ -11,7 +11,7 @@ import gradio as gr
 import pytest
 
 from app import handlers as handlers_module
-from app.handlers import PageHandlers, answer_options
+from app.handlers import PageHandlers, TabView, answer_options
 from app.services.views import AnswerOptions
 from storage.errors import DatabaseFullError
 from tests.app.scripted_service import LOADING, NUMBERS, READY, ScriptedService
@@ -45,8 +45,11 @@ def texts(chatbot: list[dict[str, Any]]) -> list[str]:
     return shown
 
 
-def ask(handlers: PageHandlers, text: str, conversation_id: int | None = None) -> tuple[Any, ...]:
-    return handlers.ask(text, conversation_id, True, 0.0, 64)
+def ask(handlers: PageHandlers, text: str, view: TabView | None = None) -> TabView:
+    """The tab in which the question was asked."""
+    view = view or TabView()
+    handlers.ask(view, text, True, 0.0, 64)
+    return view
 
 
 async def collect(updates: AsyncIterator[Any], number: int = 1000) -> list[Any]:
@@ -63,29 +66,35 @@ def is_skipped(value: Any) -> bool:
 
 
 def test_a_question_empties_the_box_and_shows_itself_waiting(handlers: PageHandlers) -> None:
-    box, conversation_id, chatbot, chats, send, stop = ask(handlers, "Where?")
+    view = TabView()
+    box, chatbot, chats, send, stop = handlers.ask(view, "Where?", True, 0.0, 64)
     assert box == ""
     assert texts(chatbot)[0] == "Where?"
-    assert chats["open"] == conversation_id
-    assert chats["chats"] == [{"id": conversation_id, "title": "Where?", "running": True}]
+    assert chats["open"] == view.conversation_id
+    assert chats["chats"] == [{"id": view.conversation_id, "title": "Where?", "running": True}]
     assert (send["visible"], stop["visible"]) == (False, True)
 
 
-def test_an_empty_question_is_not_asked(handlers: PageHandlers, service: ScriptedService) -> None:
-    assert ask(handlers, " \n ")[1] is None
+def test_an_empty_question_is_refused_in_words(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    with pytest.warns(UserWarning, match="message is empty"):
+        assert ask(handlers, " \n ").conversation_id is None
     assert not service.jobs
 
 
-def test_a_second_question_meanwhile_is_refused_in_words(handlers: PageHandlers) -> None:
-    conversation_id = ask(handlers, "Where?")[1]
-    with pytest.raises(gr.Error, match="still being answered"):
-        ask(handlers, "And when?", conversation_id)
+def test_a_second_question_meanwhile_is_refused_and_kept(handlers: PageHandlers) -> None:
+    view = ask(handlers, "Where?")
+    with pytest.warns(UserWarning, match="still being answered"):
+        outputs = handlers.ask(view, "And when?", True, 0.0, 64)
+    assert len(outputs) == 5
+    assert all(is_skipped(value) for value in outputs)
 
 
 def test_the_options_of_the_page_reach_the_answer(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    handlers.ask("Where?", None, False, 0.7, 12)
+    handlers.ask(TabView(), "Where?", False, 0.7, 12)
     assert service.jobs[0].options == AnswerOptions(
         lookahead=False, temperature=0.7, max_new_tokens=12
     )
@@ -101,11 +110,11 @@ def test_an_emptied_field_means_its_default() -> None:
 def test_watching_shows_the_latest_and_always_the_last(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    conversation_id = ask(handlers, "Where?")[1]
+    view = ask(handlers, "Where?")
     (job,) = service.jobs
 
     async def watch() -> list[Any]:
-        updates = handlers.watch_answer(conversation_id)
+        updates = handlers.watch_answer(view)
         seen = await collect(updates, 1)
         job.show(status="decoding", text="Pa", numbers=NUMBERS)
         job.show(status="decoding", text="Paris", numbers=NUMBERS)
@@ -125,25 +134,39 @@ def test_watching_what_is_over_shows_the_saved_answer(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
     """A short answer may end between the question and the first look at it."""
-    conversation_id = ask(handlers, "Where?")[1]
+    view = ask(handlers, "Where?")
     service.finish(service.jobs[0], "Paris.")
-    (update,) = asyncio.run(collect(handlers.watch_answer(conversation_id)))
+    (update,) = asyncio.run(collect(handlers.watch_answer(view)))
     assert texts(update[0]) == ["Where?", "Paris."]
     assert update[2]["visible"] is True
 
 
-def test_watching_nothing_leaves_the_page_as_it_is(handlers: PageHandlers) -> None:
-    (update,) = asyncio.run(collect(handlers.watch_answer(None)))
-    assert all(is_skipped(value) for value in update)
+def test_watching_a_new_chat_shows_that_it_is_empty(handlers: PageHandlers) -> None:
+    """A generator that yields nothing would empty its outputs."""
+    ((chatbot, chats, send, stop),) = asyncio.run(collect(handlers.watch_answer(TabView())))
+    assert (chatbot, chats["open"]) == ([], None)
+    assert (send["visible"], stop["visible"]) == (True, False)
+
+
+def test_watching_ends_when_the_tab_moves_on(handlers: PageHandlers) -> None:
+    view = ask(handlers, "Where?")
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_answer(view)
+        await anext(updates)
+        handlers.new_chat(view)
+        return await collect(updates)
+
+    assert asyncio.run(watch()) == []
 
 
 def test_watching_does_not_send_what_did_not_change(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    conversation_id = ask(handlers, "Where?")[1]
+    view = ask(handlers, "Where?")
 
     async def watch() -> list[Any]:
-        watching = asyncio.create_task(collect(handlers.watch_answer(conversation_id)))
+        watching = asyncio.create_task(collect(handlers.watch_answer(view)))
         await asyncio.sleep(0.05)  # many looks at the same picture
         service.finish(service.jobs[0], "Paris.")
         return await watching
@@ -154,17 +177,18 @@ def test_watching_does_not_send_what_did_not_change(
 def test_stop_reaches_the_answer_of_this_chat_only(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    first = ask(handlers, "Where?")[1]
+    view = ask(handlers, "Where?")
     ask(handlers, "When?")
-    handlers.stop(first)
-    handlers.stop(None)
+    handlers.stop(view)
+    handlers.stop(TabView())
     assert [job.is_stopped for job in service.jobs] == [True, False]
 
 
 def test_the_address_opens_its_chat_and_attaches_to_its_answer(handlers: PageHandlers) -> None:
-    conversation_id = ask(handlers, "Where?")[1]
-    opened, chatbot, chats, send, stop = handlers.open_page(page(chat=str(conversation_id)))
-    assert opened == chats["open"] == conversation_id
+    asked = ask(handlers, "Where?").conversation_id
+    view = TabView()
+    chatbot, chats, send, stop = handlers.open_page(view, page(chat=str(asked)))
+    assert view.conversation_id == chats["open"] == asked
     assert texts(chatbot)[0] == "Where?"
     assert (send["visible"], stop["visible"]) == (False, True)
 
@@ -172,8 +196,9 @@ def test_the_address_opens_its_chat_and_attaches_to_its_answer(handlers: PageHan
 @pytest.mark.parametrize("chat", ["", "99", "-1", "x", "1e3", "²", "9" * 30])
 def test_an_address_without_a_chat_opens_a_new_one(handlers: PageHandlers, chat: str) -> None:
     ask(handlers, "Where?")
-    opened, chatbot, chats, send, stop = handlers.open_page(page(chat=chat))
-    assert (opened, chatbot, chats["open"]) == (None, [], None)
+    view = TabView()
+    chatbot, chats, send, stop = handlers.open_page(view, page(chat=chat))
+    assert (view.conversation_id, chatbot, chats["open"]) == (None, [], None)
     assert (send["visible"], stop["visible"]) == (True, False)
 
 
@@ -181,40 +206,45 @@ def test_an_address_without_a_chat_opens_a_new_one(handlers: PageHandlers, chat:
     "data", [{}, {"id": "1"}, {"id": True}, {"id": None}, {"id": 1.0}, {"id": 2**63}]
 )
 def test_events_of_the_list_are_checked(handlers: PageHandlers, data: dict[str, Any]) -> None:
-    with pytest.raises(gr.Error, match="unexpected"):
-        handlers.open_chat(event(**data))
+    view = ask(handlers, "Where?")
+    for handler in (handlers.open_chat, handlers.delete_chat):
+        with pytest.warns(UserWarning, match="unexpected"):
+            assert all(is_skipped(value) for value in handler(view, event(**data)))
+    assert view.conversation_id is not None
 
 
 def test_deleting_the_open_chat_opens_a_new_one(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    first, second = ask(handlers, "Where?")[1], ask(handlers, "When?")[1]
-    assert handlers.delete_chat(first, event(id=second))[0] == first
-    assert handlers.delete_chat(first, event(id=first))[:2] == (None, [])
+    view, other = ask(handlers, "Where?"), ask(handlers, "When?")
+    first = view.conversation_id
+    handlers.delete_chat(view, event(id=other.conversation_id))
+    assert view.conversation_id == first
+    assert handlers.delete_chat(view, event(id=first))[0] == []
+    assert view.conversation_id is None
     assert not service.conversations()
 
 
 def test_a_chat_deleted_in_another_tab_is_said_to_be_gone(handlers: PageHandlers) -> None:
-    with pytest.raises(gr.Error, match="no chat 5"):
-        handlers.delete_chat(None, event(id=5))
+    with pytest.warns(UserWarning, match="no chat 5"):
+        handlers.delete_chat(TabView(), event(id=5))
 
 
 def test_known_errors_are_shown_and_unknown_ones_hidden(
     handlers: PageHandlers, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(error: Exception) -> Any:
+    def fail_with(error: Exception) -> None:
         def conversations() -> None:
             raise error
 
-        return conversations
+        monkeypatch.setattr(service, "conversations", conversations)
 
-    monkeypatch.setattr(service, "conversations", fail(DatabaseFullError("The disk is full.")))
-    with pytest.raises(gr.Error, match="The disk is full"):
-        handlers.new_chat()
-    monkeypatch.setattr(service, "conversations", fail(RuntimeError("secret /home/me")))
-    with pytest.raises(gr.Error) as shown:
-        handlers.new_chat()
-    assert "secret" not in str(shown.value)
+    fail_with(DatabaseFullError("The disk is full."))
+    with pytest.warns(UserWarning, match="The disk is full"):
+        handlers.new_chat(TabView())
+    fail_with(RuntimeError("secret /home/me"))
+    with pytest.warns(UserWarning, match=r"^Something went wrong inside the app"):
+        handlers.new_chat(TabView())
 
 
 def test_the_status_line_follows_the_engine_until_it_is_ready(
@@ -247,8 +277,8 @@ def test_a_typed_folder_is_imported(
 def test_a_path_that_cannot_be_imported_is_refused_in_words(
     handlers: PageHandlers, service: ScriptedService, typed: str, said: str
 ) -> None:
-    with pytest.raises(gr.Error, match=said):
-        handlers.import_folder(typed)
+    with pytest.warns(UserWarning, match=said):
+        assert is_skipped(handlers.import_folder(typed))
     assert service.import_job is None
 
 

@@ -1,0 +1,380 @@
+"""The page in a real browser, with a scripted service behind it: what people see and can do."""
+
+import dataclasses
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from app import security, server
+from app.settings import Settings
+from tests.app.scripted_service import LOADING, READY, AnswerOptions, ScriptedService
+
+ANSWER = "Paris is the capital of France and has been so for about a thousand years or more."
+NUMBERS = "41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted"
+SECONDS_PER_WORD = 0.03
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 800}
+
+
+class Site:
+    """A running server, its scripted service, and what its pages did that they must not."""
+
+    def __init__(self, browser: Browser, service: ScriptedService, address: str) -> None:
+        self.service = service
+        self.address = address
+        self.complaints: list[str] = []
+        self._browser = browser
+
+    def open(self, path: str = "", *, size: ViewportSize = DESKTOP, scheme: str = "light") -> Page:
+        context = self._browser.new_context(
+            viewport=size,
+            color_scheme="dark" if scheme == "dark" else "light",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("console", lambda message: self._note(message.type, message.text))
+        page.on("pageerror", lambda error: self._note("error", str(error)))
+        page.on("request", lambda request: self._note_request(request.url))
+        page.goto(self.address + path)
+        expect(page.locator("#message textarea")).to_be_visible(timeout=30_000)
+        expect(page.locator("#status-line .text")).not_to_be_empty()
+        return page
+
+    def _note(self, kind: str, text: str) -> None:
+        # gradio's upload says the latter each time
+        if kind in ("error", "warning") and text != "Method not implemented.":
+            self.complaints.append(f"{kind}: {text}")
+
+    def _note_request(self, url: str) -> None:
+        if not url.startswith((self.address, "data:", "blob:")):
+            self.complaints.append(f"request to {url}")
+
+
+@pytest.fixture(scope="module")
+def browser(browser_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=browser_path, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(browser: Browser, tmp_path: Path) -> Iterator[Site]:
+    """A server of its own for each test; afterwards every page must have been clean."""
+    service = ScriptedService(ANSWER, SECONDS_PER_WORD)
+    with security.private_temporary_folder() as folder, pytest.MonkeyPatch.context() as patch:
+        for name in ("GRADIO_TEMP_DIR", "GRADIO_ANALYTICS_ENABLED", "GRADIO_SHARE"):
+            patch.setenv(name, "")  # so that it is as before afterwards
+        security.prepare_environment(Path(folder))
+        settings = dataclasses.replace(Settings(), data_dir=tmp_path)
+        application = server.create_application(service, settings)  # type: ignore[arg-type]
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            running = uvicorn.Server(uvicorn.Config(application, log_config=None))
+            thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+            thread.start()
+            site = Site(browser, service, f"http://127.0.0.1:{listening.getsockname()[1]}/")
+            try:
+                yield site
+            finally:
+                service.close()
+                for context in browser.contexts:
+                    context.close()
+                running.should_exit = running.force_exit = True
+                thread.join()
+    assert site.complaints == []
+
+
+def ask(page: Page, text: str) -> None:
+    page.locator("#message textarea").fill(text)
+    page.locator("#message textarea").press("Enter")
+    expect(page.locator("#chatbot .user.message").last).to_have_text(text)
+
+
+def answer(page: Page) -> str:
+    """The text of the last answer, without its numbers."""
+    parts = page.locator("#chatbot .bot-row")
+    return parts.nth(parts.count() - 2).inner_text().strip()
+
+
+def test_an_answer_streams_and_ends_with_its_numbers(site: Site) -> None:
+    page = site.open()
+    site.service.may_go_on.clear()
+    ask(page, "What is the capital of France?")
+    expect(page.get_by_text("Paris is the", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    site.service.may_go_on.set()
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+    expect(page.get_by_text(NUMBERS).last).to_be_visible()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(page.locator("#message textarea")).to_have_value("")
+    assert page.get_by_role("navigation", name="Chats").get_by_text("What is the capital").count()
+
+
+def test_stop_ends_the_answer_and_keeps_what_was_said(site: Site) -> None:
+    page = site.open()
+    site.service.may_go_on.clear()
+    ask(page, "Where?")
+    expect(page.get_by_text("Paris is the").last).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text(f"{NUMBERS} · stopped").last).to_be_visible()
+    assert answer(page) == "Paris is the"
+    site.service.may_go_on.set()
+    ask(page, "Go on")
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+
+
+def test_a_reload_attaches_to_the_running_answer(site: Site) -> None:
+    page = site.open()
+    site.service.may_go_on.clear()
+    ask(page, "Where?")
+    expect(page.get_by_text("Paris is the").last).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(page.get_by_text("Paris is the").last).to_be_visible()
+    site.service.may_go_on.set()
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+    expect(page.get_by_text(NUMBERS).last).to_be_visible()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    assert len(site.service.jobs) == 1
+
+
+def test_closing_the_tab_loses_nothing(site: Site) -> None:
+    page = site.open()
+    site.service.may_go_on.clear()
+    ask(page, "Where?")
+    page.close()
+    site.service.may_go_on.set()
+    (job,) = site.service.jobs
+    assert job.wait_until_over(20).text == ANSWER
+    page = site.open()
+    page.get_by_role("button", name="Where?", exact=True).click()
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+    expect(page.get_by_text(NUMBERS).last).to_be_visible()
+
+
+def test_moving_to_another_chat_leaves_the_answer_behind(site: Site) -> None:
+    site.service.ask(None, "Earlier", AnswerOptions()).wait_until_over(20)
+    page = site.open()
+    site.service.may_go_on.clear()
+    ask(page, "Where?")
+    expect(page.get_by_text("Paris is").last).to_be_visible()
+    page.get_by_role("button", name="Earlier", exact=True).click()
+    expect(page.locator("#chatbot .user.message").last).to_have_text("Earlier")
+    site.service.may_go_on.set()
+    site.service.jobs[-1].wait_until_over(20)
+    expect(page.locator("#chatbot .user.message")).to_have_count(1)
+    expect(page.locator("#chatbot .user.message")).to_have_text("Earlier")
+    page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_text("What would you like to know?")).to_be_visible()
+    page.get_by_role("button", name="Where?", exact=True).click()
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+
+
+def test_coming_back_to_a_running_answer_goes_on_watching(site: Site) -> None:
+    page = site.open()
+    site.service.may_go_on.clear()
+    ask(page, "Where?")
+    expect(page.get_by_text("Paris is").last).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_text("What would you like to know?")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Where")).first.click()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    site.service.may_go_on.set()
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+def test_a_question_meanwhile_is_refused_and_not_lost(site: Site) -> None:
+    page = site.open()
+    site.service.may_go_on.clear()
+    ask(page, "Where?")
+    page.locator("#message textarea").fill("And when?")
+    page.locator("#message textarea").press("Enter")
+    expect(page.get_by_text("still being answered")).to_be_visible()
+    expect(page.locator("#message textarea")).to_have_value("And when?")
+    site.service.may_go_on.set()
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+def test_tabs_do_not_mix_their_chats(site: Site) -> None:
+    first, second = site.open(), site.open()
+    ask(first, "First question")
+    ask(second, "Second question")
+    for page, text in ((first, "First question"), (second, "Second question")):
+        expect(page.get_by_text(NUMBERS).last).to_be_visible()
+        expect(page.get_by_role("button", name="Send")).to_be_visible()
+        expect(page.locator("#chatbot .user.message")).to_have_count(1)
+        expect(page.locator("#chatbot .user.message")).to_have_text(text)
+    assert [len(messages) for _, messages in site.service.chats.values()] == [2, 2]
+
+
+def test_a_chat_is_deleted_after_a_second_look_only(site: Site) -> None:
+    for text in ("Keep me", "Delete me"):
+        site.service.ask(None, text, AnswerOptions()).wait_until_over(20)
+    page = site.open("?chat=2")
+    remove = page.get_by_role("button", name="Delete the chat Delete me")
+    remove.focus()
+    remove.press("Enter")
+    expect(page.get_by_role("button", name="Keep", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Delete me", exact=True)).to_be_visible()
+    assert len(site.service.chats) == 2
+    remove.click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("button", name="Delete me", exact=True)).to_have_count(0)
+    expect(page.get_by_text("What would you like to know?")).to_be_visible()
+    assert [chat.title for chat in site.service.conversations()] == ["Keep me"]
+
+
+def test_the_page_is_up_while_the_model_loads_and_keeps_a_question(site: Site) -> None:
+    site.service.state = LOADING
+    page = site.open()
+    expect(page.get_by_text("The model is loading …")).to_be_visible()
+    ask(page, "Where?")
+    expect(page.get_by_text("Waiting for the model to load …")).to_be_visible()
+    site.service.state = READY
+    expect(page.get_by_text("smollm2-135m · strict mode")).to_be_visible()
+    expect(page.get_by_text(ANSWER).last).to_be_visible()
+
+
+def test_the_choices_below_the_message_reach_the_model(site: Site) -> None:
+    page = site.open()
+    page.get_by_label("Lookahead").uncheck()
+    page.get_by_label("Temperature").fill("0.7")
+    page.get_by_label("Max tokens").fill("12")
+    ask(page, "Where?")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    assert site.service.jobs[0].options == AnswerOptions(
+        lookahead=False, temperature=0.7, max_new_tokens=12
+    )
+
+
+def test_copy_takes_the_answer_without_its_numbers(site: Site) -> None:
+    site.service.ask(None, "Where?", AnswerOptions()).wait_until_over(20)
+    page = site.open("?chat=1")
+    expect(page.get_by_text(NUMBERS)).to_be_visible()
+    page.get_by_role("button", name="Copy message").locator("visible=true").click()
+    expect(page.get_by_role("button", name="Copied message").locator("visible=true")).to_have_count(
+        1
+    )
+    assert page.evaluate("navigator.clipboard.readText()") == ANSWER
+
+
+def test_text_stays_text(site: Site) -> None:
+    """What people and the model write is not run, is no template, and reaches nobody outside."""
+    text = (
+        "EVAL ${6 * 7} {{6 * 7}} `List<String> x; a < b` <script>document.title='run'</script>"
+        "<img src='http://attacker.example/leak' onerror=\"document.title='run'\">"
+    )
+    site.service.answer = text
+    site.service.ask(None, text, AnswerOptions()).wait_until_over(20)
+    page = site.open("?chat=1")
+    expect(page.get_by_text(NUMBERS)).to_be_visible()
+    expect(page.get_by_text("EVAL ${6 * 7} {{6 * 7}} List<String> x; a < b").first).to_be_visible()
+    expect(page.locator("#chat-list .open")).to_have_text(text[:60])
+    assert page.title() == "Lookahead Chat"
+    blocked = [note for note in site.complaints if "attacker.example" in note]
+    assert all("Content Security Policy" in note for note in blocked if "request" not in note)
+    site.complaints[:] = [note for note in site.complaints if note not in blocked]
+
+
+def test_files_are_imported_with_progress_cancel_and_reasons(site: Site, tmp_path: Path) -> None:
+    page = site.open()
+    page.get_by_role("tab", name="Documents").click()
+    page.get_by_label("Folder or file on this machine").fill(str(tmp_path))
+    page.get_by_role("button", name="Import").click()
+    expect(page.get_by_text("Reading 0 of 1 file")).to_be_visible()
+    job = site.service.import_job
+    assert job is not None
+    job.show(
+        num_files_done=3, num_files_total=7, current="/x/<b>bold</b>.md",
+        skipped=(("/x/photo.png", "is not text"),),
+    )  # fmt: skip
+    expect(page.get_by_text("Reading 3 of 7 files: bold.md")).to_have_count(0)
+    expect(page.get_by_text("Reading 3 of 7 files: b>.md")).to_be_visible()
+    page.get_by_text("Skipped files (1)").click()
+    expect(page.get_by_text("/x/photo.png is not text")).to_be_visible()
+    page.reload()
+    page.get_by_role("tab", name="Documents").click()
+    expect(page.get_by_text("Reading 3 of 7 files")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    assert job.cancelled.wait(10)
+    job.show(status="cancelled", num_documents=2, num_tokens=40)
+    expect(page.get_by_text("Cancelled. Taken in before that: 2 documents")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+
+
+def test_dropped_files_are_imported(site: Site, tmp_path: Path) -> None:
+    note = tmp_path / "note.md"
+    note.write_text("The pump is serviced in May.", encoding="utf-8")
+    page = site.open()
+    page.get_by_role("tab", name="Documents").click()
+    page.locator("#import-files input[type=file]").set_input_files(note)
+    expect(page.get_by_text("Reading 0 of 1 file")).to_be_visible()
+    (uploaded,) = site.service.imported_paths
+    assert uploaded.name == "note.md"
+    assert uploaded.read_text(encoding="utf-8") == note.read_text(encoding="utf-8")
+    assert uploaded.parent != tmp_path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_everything_fits_and_can_be_read(site: Site, size: ViewportSize, scheme: str) -> None:
+    site.service.ask(None, "Where is it, and since when?", AnswerOptions()).wait_until_over(20)
+    page = site.open("?chat=1", size=size, scheme=scheme)
+    expect(page.get_by_text(NUMBERS)).to_be_visible()
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= size["width"]
+    for place in ("#composer", "#options", "#message textarea", "#send", "#status-line"):
+        box = page.locator(place).bounding_box()
+        assert box is not None, place
+        assert box["x"] >= 0, place
+        assert box["x"] + box["width"] <= size["width"], place
+        assert box["y"] + box["height"] <= size["height"], place
+    for place in ("#send", "#status-line .text", "#chatbot .bot-row >> nth=1", "#new-chat"):
+        assert page.locator(place).evaluate(CONTRAST) >= 4.5, place
+
+
+def test_on_a_phone_the_list_opens_over_the_chat_and_closes_again(site: Site) -> None:
+    site.service.ask(None, "Where?", AnswerOptions()).wait_until_over(20)
+    page = site.open(size=PHONE)
+    chat = page.get_by_role("button", name="Where?", exact=True)
+    expect(chat).not_to_be_in_viewport()
+    page.locator("#sidebar .toggle-button").click()
+    expect(chat).to_be_in_viewport()
+    chat.click()
+    expect(chat).not_to_be_in_viewport()
+    expect(page.get_by_text(NUMBERS)).to_be_in_viewport()
+
+
+# Ratio of the element's text colour to the first opaque background behind it (WCAG 2).
+CONTRAST = """element => {
+  const leaf = element.querySelector('.md') ?? element;
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const luminance = ([r, g, b]) => [r, g, b]
+    .map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  let behind = leaf;
+  const fill = () => rgba(getComputedStyle(behind).backgroundColor);
+  while (behind.parentElement && fill()[3] < 255) behind = behind.parentElement;
+  const back = luminance(fill()[3] < 255 ? [255, 255, 255] : fill());
+  const front = luminance(rgba(getComputedStyle(leaf).color));
+  return (Math.max(back, front) + 0.05) / (Math.min(back, front) + 0.05);
+}"""
