@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _TITLE_LENGTH = 60
 _CLOSE_SECONDS = 60.0  # for the last step, the last file and the last saving
+_CLOSE_LOADING_SECONDS = 10.0  # for the part of loading that runs; it leaves nothing to save
 _POLL_SECONDS = 0.1
 
 
@@ -88,8 +89,12 @@ class ChatService:
             job, thread = running_import
             job.cancel()
             thread.join(_CLOSE_SECONDS)
-        if not self._worker.close(_CLOSE_SECONDS):
-            logger.warning("the engine did not end in time; what it was doing is given up")
+        is_loaded = self._worker.bench is not None
+        if not self._worker.close(_CLOSE_SECONDS if is_loaded else _CLOSE_LOADING_SECONDS):
+            logger.log(
+                logging.WARNING if is_loaded else logging.INFO,
+                "the engine did not end in time; what it was doing is given up",
+            )
         self._database.close()
 
     # ------------------------------------------------------------------------------------- chats

@@ -14,8 +14,7 @@ from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
 if TYPE_CHECKING:
-    from lookahead.loader import LoadedModel
-    from lookahead.session import Session
+    from lookahead import LoadedModel, Session
 
 __all__ = ["Engine", "GenerationRequest", "LookaheadEngine"]
 

@@ -8,12 +8,17 @@ import logging
 import threading
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lookahead.draft import TokenSource
 from lookahead.segment import Segment, SegmentFormatError
 from lookahead.trie import Trie
 from storage import Database, SegmentCache
 
 __all__ = ["TrieKeeper"]
+
+NamedSequence = tuple[int, TokenSource, Sequence[int] | NDArray[np.int32]]
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +39,9 @@ class TrieKeeper:
         self.tokenizer_id = tokenizer_id
         self._saved_segment: Segment | None = None
         self._save_lock = threading.Lock()
+        self._add_lock = threading.Lock()
         self.trie = self._open()
+        self._newest_id = max(self.trie.sequence_ids, default=0)
 
     def _open(self) -> Trie:
         wanted = set(self._database.sequences.ids(self.tokenizer_id))
@@ -69,13 +76,23 @@ class TrieKeeper:
 
     def add_history(self, sequence_id: int, token_ids: Sequence[int]) -> None:
         """Make a saved exchange known to drafting."""
-        self.trie.add(token_ids, source=TokenSource.HISTORY, sequence_id=sequence_id)
+        self._add([(sequence_id, TokenSource.HISTORY, token_ids)])
 
     def add_documents(self, sequences: Iterable[tuple[int, Sequence[int]]]) -> None:
         """Make saved documents known to drafting, with one sort for all of them."""
-        self.trie.add_many(
-            (sequence_id, TokenSource.DOCUMENT, token_ids) for sequence_id, token_ids in sequences
-        )
+        self._add([(sequence_id, TokenSource.DOCUMENT, ids) for sequence_id, ids in sequences])
+
+    def catch_up(self) -> None:
+        """Add what others saved since, such as an import started from the command line."""
+        rows = list(self._database.sequences.all(self.tokenizer_id, after=self._newest_id))
+        if rows:
+            self._add([(row[0], TokenSource(row[1]), row[2]) for row in rows])
+            self._newest_id = rows[-1][0]
+
+    def _add(self, sequences: list[NamedSequence]) -> None:
+        with self._add_lock:
+            known = self.trie.sequence_ids
+            self.trie.add_many(sequence for sequence in sequences if sequence[0] not in known)
 
     def forget(self, sequence_ids: Iterable[int]) -> None:
         """Take deleted sequences out; those of other tokenizers are not here, and passed over."""

@@ -24,7 +24,7 @@ from lookahead.successors import SuccessorFormatError, SuccessorTable
 from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCache
 
 if TYPE_CHECKING:
-    from lookahead.session import Session
+    from lookahead import Session
 
 __all__ = ["SessionKey", "Workbench"]
 
@@ -109,6 +109,8 @@ class Workbench:
     ) -> Iterator[Event]:
         """The events of one answer. A session whose generation fails is thrown away."""
         stop_strings = prompt.stop_strings
+        if options.lookahead:
+            self.keeper.catch_up()
         request = GenerationRequest(
             prompt_ids=prompt.token_ids,
             decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),

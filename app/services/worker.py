@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from app.services.errors import ServiceError
+from app.services.errors import ServiceClosedError, ServiceError
 from app.services.views import EngineState
 from lookahead.errors import LookaheadError
 from storage.errors import StorageError
@@ -155,9 +155,17 @@ class Worker(Generic[BenchT]):
             self._state = state
             self._changed.notify_all()
 
+    def _show_loading(self, state: EngineState) -> None:
+        """Told between two parts of loading: where it is broken off when the program closes."""
+        if self._is_closing:
+            raise ServiceClosedError("The program is closing.")
+        self._show(state)
+
     def _work(self) -> None:
         try:
-            self._bench = self._load(self._show)
+            self._bench = self._load(self._show_loading)
+        except ServiceClosedError:
+            return
         except Exception as error:  # the thread's boundary: logged, shown in a sentence
             logger.exception("the model could not be loaded")
             self._give_up(explain(error, "The model could not be loaded"))

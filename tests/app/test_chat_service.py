@@ -455,6 +455,22 @@ def test_closing_stops_what_runs_and_keeps_what_was_said(start: Start, database:
         service.ask(None, "three", OPTIONS)
 
 
+def test_closing_breaks_off_the_loading(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = ScriptedEngine(loading=threading.Event())
+    service = start(engine, is_ready=False)
+    job = service.ask(None, "one", OPTIONS)
+    wait_for(lambda: bool(engine.configs))
+    closing = threading.Thread(target=service.close)
+    closing.start()
+    assert job.wait_until_over(WAIT).status == "stopped"
+    engine.loading.set()  # type: ignore[union-attr]
+    closing.join(WAIT)
+    assert not service.state.is_ready
+    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
 def test_few_sessions_are_kept_and_the_oldest_is_given_back(start: Start) -> None:
     engine = ScriptedEngine()
     service = start(engine)

@@ -84,6 +84,21 @@ def test_importing_again_takes_in_only_what_changed(service: ChatService, folder
     assert trie.sequence_ids == set(service._database.sequences.ids(1))
 
 
+def test_what_another_process_imported_is_known_at_the_next_question(
+    service: ChatService, config: ServiceConfig, folder: Path
+) -> None:
+    service.wait_until_ready(WAIT)
+    other = ChatService(config, engine=ScriptedEngine())
+    other.start()
+    finished(other.import_paths([folder]))
+    other.close()
+    service.ask(None, "hello", AnswerOptions()).wait_until_over(WAIT)
+    finished(service.import_paths([folder]))
+    statistics = service.trie_statistics()
+    assert statistics is not None
+    assert statistics.num_sequences == 3, "two documents and the answer"
+
+
 def test_a_deleted_document_is_forgotten(service: ChatService, folder: Path) -> None:
     finished(service.import_paths([folder / "a.txt"]))
     (source,) = service.documents()

@@ -1,0 +1,158 @@
+"""The services with the embedded model: what a user would see, end to end."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from app.services import AnswerOptions, AnswerSnapshot, ChatService, ServiceConfig
+from storage import Database, StepRecord
+
+WAIT = 300.0
+GREEDY = AnswerOptions(temperature=0.0, max_new_tokens=64)
+QUESTION = "List the seven days of the week, one per line, and say something about each."
+
+
+@contextmanager
+def running(folder: Path, model_path: Path) -> Iterator[ChatService]:
+    config = ServiceConfig(folder / "data", folder / "cache", model=str(model_path))
+    service = ChatService(config)
+    service.start()
+    try:
+        state = service.wait_until_ready(WAIT)
+        assert state.is_ready, state
+        yield service
+    finally:
+        service.close()
+
+
+def ask(
+    service: ChatService,
+    text: str,
+    conversation_id: int | None = None,
+    options: AnswerOptions = GREEDY,
+) -> AnswerSnapshot:
+    snapshot = service.ask(conversation_id, text, options).wait_until_over(WAIT)
+    assert snapshot.status == "complete", snapshot
+    assert snapshot.numbers is not None
+    return snapshot
+
+
+def saved_steps(folder: Path, message_id: int) -> list[StepRecord]:
+    with Database(folder / "data") as database:
+        generation = database.generations.for_message(message_id)
+        assert generation is not None
+        assert generation.id is not None
+        return database.generations.list_steps(generation.id)
+
+
+@pytest.fixture(scope="module")
+def first_run(
+    tmp_path_factory: pytest.TempPathFactory, embedded_model_path: Path
+) -> tuple[Path, AnswerSnapshot, AnswerSnapshot]:
+    """A data folder with one chat of two turns, and both answers."""
+    folder = tmp_path_factory.mktemp("service")
+    with running(folder, embedded_model_path) as service:
+        first = ask(service, QUESTION)
+        second = ask(service, "And the months?", first.conversation_id)
+    return folder, first, second
+
+
+def test_an_answer_is_what_its_ids_say_and_every_step_is_recorded(
+    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot], embedded_model_path: Path
+) -> None:
+    from transformers import AutoTokenizer
+
+    folder, first, _ = first_run
+    tokenizer = AutoTokenizer.from_pretrained(embedded_model_path)
+    with Database(folder / "data") as database:
+        message = database.messages.get(first.message_id)
+        generation = database.generations.for_message(first.message_id)
+    assert generation is not None
+    assert (
+        message.text == first.text == tokenizer.decode(message.token_ids, skip_special_tokens=True)
+    )
+    steps = saved_steps(folder, first.message_id)
+    assert len(steps) == generation.num_steps == len(first.steps)
+    emitted = generation.num_tokens + generation.num_end_tokens + generation.num_cut_tokens
+    assert sum(step.accepted_length + 1 for step in steps) + 1 == emitted
+
+
+def test_the_second_turn_reads_only_its_new_tokens(
+    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot],
+) -> None:
+    _, first, second = first_run
+    assert first.numbers is not None
+    assert second.numbers is not None
+    assert first.numbers.reused_length == 0
+    known = first.numbers.prefilled_length + first.numbers.num_tokens
+    assert second.numbers.reused_length == known - 1, "all but the last token's keys are there"
+    assert second.numbers.prefilled_length < 20
+
+
+def test_after_a_restart_chats_and_trie_are_there_and_answers_come_faster(
+    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot], embedded_model_path: Path
+) -> None:
+    folder, first, second = first_run
+    with running(folder, embedded_model_path) as service:
+        texts = [message.text for message in service.messages(first.conversation_id)]
+        assert texts == [QUESTION, first.text, "And the months?", second.text]
+        statistics = service.trie_statistics()
+        assert statistics is not None
+        assert statistics.num_sequences == 2
+        again = ask(service, QUESTION)
+        plain = ask(service, QUESTION, options=AnswerOptions(False, 0.0, 64))
+    assert again.text == plain.text == first.text
+    assert again.numbers is not None
+    assert plain.numbers is not None
+    assert again.numbers.tokens_per_step >= 3
+    assert plain.numbers.tokens_per_step == 1
+
+
+def test_an_imported_document_is_quoted_and_named_as_the_source(
+    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot],
+    embedded_model_path: Path,
+    tmp_path: Path,
+) -> None:
+    folder, first, _ = first_run
+    (tmp_path / "week.md").write_text(f"# Notes\n\n{first.text}\n")
+    name = str(embedded_model_path)
+    with Database(folder / "data") as known, Database(tmp_path / "data") as fresh:
+        fresh.facts.for_model(name).update(known.facts.for_model(name))  # spares the self-test
+    with running(tmp_path, embedded_model_path) as service:
+        imported = service.import_paths([tmp_path / "week.md"]).wait_until_over(WAIT)
+        assert (imported.status, imported.num_documents) == ("complete", 1)
+        answer = ask(service, QUESTION)
+    assert answer.text == first.text
+    origins = [
+        step.draft.origins[node]
+        for step in saved_steps(tmp_path, answer.message_id)
+        for node in step.accepted_nodes
+        if step.draft.sources[node] == "document"
+    ]
+    assert len(origins) >= 10
+    with Database(tmp_path / "data") as database:
+        named = {database.sequences.origin(origin[0]).name for origin in origins}  # type: ignore[index]
+    assert named == {"week.md"}
+
+
+def test_stop_ends_the_answer_at_once_and_the_chat_goes_on(
+    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot], embedded_model_path: Path
+) -> None:
+    folder, _, _ = first_run
+    with running(folder, embedded_model_path) as service:
+        job = service.ask(None, "Write a long story about a fox.", AnswerOptions(True, 0.8, 1000))
+        snapshot = job.snapshot()
+        while len(snapshot.steps) < 3:
+            snapshot = job.wait_for_change(snapshot.version, WAIT)
+        job.stop()
+        num_steps = len(job.snapshot().steps)
+        stopped = job.wait_until_over(WAIT)
+        assert stopped.status == "stopped"
+        assert len(stopped.steps) <= num_steps + 1
+        ask(service, "Go on.", job.conversation_id)
+        completion = service.complete(
+            [{"role": "user", "content": "What is the capital of France?"}], GREEDY
+        )
+        assert "Paris" in completion.text
