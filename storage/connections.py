@@ -7,6 +7,7 @@ import contextlib
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ class Connections:
         try:
             with translated_errors(path):
                 connection = self.current()
-                connection.enable_wal()
+                enable_wal(connection)
                 migrate(path, connection, migrations)
         except BaseException:
             self.close()
@@ -126,3 +127,15 @@ class Connections:
             self._by_thread.clear()
         for connection in connections:
             connection.close()
+
+
+def enable_wal(connection: Connection) -> None:
+    """Switch the file to a write-ahead log; waits itself, since SQLite does not for this one."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            return connection.enable_wal()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)

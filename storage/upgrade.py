@@ -76,7 +76,8 @@ def refuse_unusable(path: Path, migrations: Sequence[Migration]) -> None:
             )
         return
     # Read-only connections create side files too; where there are none, nobody else is writing.
-    uri = path.absolute().as_uri() + "?mode=ro" + ("" if wal_path.exists() else "&immutable=1")
+    is_in_use = any(path.parent.glob(f"{path.name}-*"))
+    uri = path.absolute().as_uri() + "?mode=ro" + ("" if is_in_use else "&immutable=1")
     with (
         translated_errors(path),
         closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection,

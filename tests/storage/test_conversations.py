@@ -1,6 +1,7 @@
 """Listing, renaming and deleting chats; what is deleted is gone from the disk too."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -110,3 +111,15 @@ def test_nothing_of_a_deleted_chat_stays_on_the_disk(
     db.conversations.delete(conversation.id)
     assert on_disk() == [False, False]
     assert (data_dir / f"{DATABASE_NAME}-wal").stat().st_size == 0
+
+
+def test_deleting_is_as_thorough_after_a_restart_and_from_any_thread(
+    db: Database, data_dir: Path, exchange: Callable[..., Message]
+) -> None:
+    """Foreign keys are switched on per connection: one without would leave orphans behind."""
+    conversation_ids = [exchange(db.conversations.create().id).conversation_id for _ in range(2)]
+    with Database(data_dir) as again:
+        again.conversations.delete(conversation_ids[0])
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(again.conversations.delete, conversation_ids[1]).result(30)
+    assert counts(db) == [0] * len(OWN_TABLES)
