@@ -154,7 +154,7 @@ class TrieDrafter:
         """See `Drafter`. Raises ValueError for an empty request."""
         if not len(request):
             raise ValueError("There is nothing to continue: the request is empty.")
-        snapshot = self._trie.snapshot if self._trie else None
+        snapshot = None if self._trie is None else self._trie.snapshot
         if limits.max_width < 2 or limits.max_depth < 1:
             return DraftTree.root_only(int(request.token_ids[-1]))
         own = request.candidates(limits.max_depth)
