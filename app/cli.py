@@ -81,23 +81,25 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
     from app.services.chat_service import ChatService
     from app.services.views import ServiceConfig
 
-    service = ChatService(ServiceConfig(**settings.service_values()))
+    # Flexible mode, since nothing is decoded: strict mode would be tested first.
+    service = ChatService(ServiceConfig(**{**settings.service_values(), "strict": False}))
     try:
         service.start()
-        terminal.progress("Loading the model")
-        state = service.wait_until_ready(None)
-        if not state.is_ready:
-            raise CommandError(state.detail)
         job = service.import_paths([Path(name).expanduser() for name in names])
         snapshot = job.snapshot()
         while not snapshot.is_over:
-            terminal.progress(
-                f"Importing: {snapshot.num_files_done} of {snapshot.num_files_total} files, "
-                f"{snapshot.num_tokens:,} tokens"
-            )
+            if snapshot.status == "waiting":
+                terminal.progress(service.state.detail)
+            else:
+                terminal.progress(
+                    f"Importing: {snapshot.num_files_done} of {snapshot.num_files_total} files, "
+                    f"{snapshot.num_tokens:,} tokens"
+                )
             snapshot = job.wait_for_change(snapshot.version, _POLL_SECONDS)
     finally:
         service.close()
+    if snapshot.error:
+        raise CommandError(snapshot.error)
     if as_json:
         terminal.result(json.dumps(dataclasses.asdict(snapshot), ensure_ascii=False))
     else:
@@ -107,8 +109,6 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
             f"Imported {snapshot.num_documents} of {snapshot.num_files_done} files, "
             f"{snapshot.num_tokens:,} tokens."
         )
-    if snapshot.error:
-        raise CommandError(snapshot.error)
     return 0
 
 
@@ -161,29 +161,35 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python launch.py" if launched else "lookahead-chat",
         description="Chat with a local model that answers several tokens per forward pass.",
-        epilog="Without a command it chats: `chat --help` lists its options. Every option can also "
-        "be set as LOOKAHEAD_CHAT_NAME in the environment or as name in config.toml.",
+        epilog="Without a command it chats: `chat --help` lists its options. Settings can also "
+        "be given as LOOKAHEAD_CHAT_NAME in the environment or as name in config.toml.",
     )
     parser.add_argument("--version", action="version", version=f"lookahead-chat {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chat = commands.add_parser("chat", help="open the chat in the browser (default)")
     chat.add_argument("--version", action="version", version=f"lookahead-chat {__version__}")
-    _add_engine_options(chat)
-    _add_server_options(chat)
+    _add_common_options(chat)
+    _add_chat_options(chat)
     importing = commands.add_parser("import", help="take documents in, to draft from them")
     importing.add_argument("paths", nargs="+", metavar="PATH", help="a file or folder")
     importing.add_argument("--json", action="store_true", help="print the result as JSON")
-    _add_engine_options(importing)
+    _add_common_options(importing)
     commands.add_parser("test", help="run the tests; what follows is for pytest (and --slow)")
     return parser
 
 
-def _add_engine_options(parser: argparse.ArgumentParser) -> None:
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
     """Values stay strings here: `resolve` checks those of all places alike."""
     parser.add_argument(
         "--model",
         help=f"a folder, a name on a model hub, or {EMBEDDED_MODEL_NAME} (default)",
     )
+    parser.add_argument("--data-dir", metavar="FOLDER", help="folder of chats and documents")
+    parser.add_argument("--offline", action="store_const", const=True, help="never ask the network")
+    parser.add_argument("--log-level", help=f"{', '.join(LOG_LEVELS)} (default: info)")
+
+
+def _add_chat_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="auto (default), cpu, cuda, cuda:1, mps")
     parser.add_argument("--dtype", help=f"{', '.join(DTYPES)} (default: auto)")
     parser.add_argument("--context-length", metavar="N", help="tokens of context to use at most")
@@ -192,15 +198,9 @@ def _add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--strict", dest="strict", action="store_true", help="bit for bit plain decoding"
     )
     mode.add_argument(
-        "--flexible", dest="strict", action="store_false", help="equal up to numerical ties, faster"
+        "--flexible", dest="strict", action="store_false", help="equal to it up to numerical ties"
     )
     parser.set_defaults(strict=None)
-    parser.add_argument("--data-dir", metavar="FOLDER", help="folder of chats and documents")
-    parser.add_argument("--offline", action="store_const", const=True, help="never ask the network")
-    parser.add_argument("--log-level", help=f"{', '.join(LOG_LEVELS)} (default: info)")
-
-
-def _add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-lookahead",
         dest="lookahead",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app import __version__, cli
-from app.services.views import ImportSnapshot
+from app.services.views import EngineState, ImportSnapshot
 from app.settings import Settings
 from lookahead.errors import ModelSetupError
 
@@ -168,8 +168,7 @@ class ScriptedService:
     """Stands where the chat service is."""
 
     job: ScriptedJob
-    is_ready = True
-    detail = "The model could not be loaded: no such model."
+    state = EngineState("loading", "Loading the weights", "a-model")
     events: ClassVar[list[str]]
 
     def __init__(self, config: Any) -> None:
@@ -177,9 +176,6 @@ class ScriptedService:
 
     def start(self) -> None:
         self.events.append("start")
-
-    def wait_until_ready(self, timeout: float | None = None) -> "ScriptedService":
-        return self
 
     def import_paths(self, paths: list[Path]) -> ScriptedJob:
         self.events.append(f"import {paths[0].name}")
@@ -198,11 +194,12 @@ def service(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedService]:
     module.ChatService = Service  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "app.services.chat_service", module)
     monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: Path())
+    waiting = ImportSnapshot(0, "waiting")
     running = ImportSnapshot(1, "running", num_files_done=1, num_files_total=3, num_tokens=1234)
     done = ImportSnapshot(
         2, "complete", 3, 3, num_documents=2, num_tokens=5678, skipped=(("x.bin", "binary"),)
     )
-    Service.job = ScriptedJob(running, done)
+    Service.job = ScriptedJob(waiting, running, done)
     return Service
 
 
@@ -212,7 +209,7 @@ def test_import_tells_progress_and_what_was_skipped(
     assert cli.main(["import", str(tmp_path)]) == 0
     told = capsys.readouterr()
     assert told.out == "Imported 2 of 3 files, 5,678 tokens.\n"
-    assert "Importing: 1 of 3 files, 1,234 tokens\n" in told.err
+    assert "Loading the weights\nImporting: 1 of 3 files, 1,234 tokens\n" in told.err
     assert "Skipped x.bin: binary\n" in told.err
     assert service.events == ["start", f"import {tmp_path.name}", "close"]
 
@@ -236,10 +233,10 @@ def test_import_of_a_missing_path_loads_nothing(
 def test_import_without_a_model_says_why_and_closes(
     service: type[ScriptedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service.is_ready = False
-    assert cli.main(["import", str(tmp_path)]) == 1
-    assert "Error: The model could not be loaded: no such model." in capsys.readouterr().err
-    assert service.events == ["start", "close"]
+    service.job = ScriptedJob(ImportSnapshot(1, "failed", error="There is no such model."))
+    assert cli.main(["import", str(tmp_path), "--json"]) == 1
+    assert capsys.readouterr() == ("", "Error: There is no such model.\n")
+    assert service.events == ["start", f"import {tmp_path.name}", "close"]
 
 
 def test_the_tests_are_run_by_pytest_with_the_arguments_as_they_are(
