@@ -69,6 +69,14 @@ class LoadedModel:
         return self.mode != "plain"
 
     @property
+    def is_stock(self) -> bool:
+        """Whether strict mode's greedy text is that of the library's own `generate()`."""
+        if self.mode != "strict" or self.row_classes is None:
+            return False
+        members = self.row_classes.best(self.default_max_rows)
+        return members[0] == 1 and self.row_classes.matches_stock
+
+    @property
     def default_max_rows(self) -> int:
         """Rows of one forward that pay with fixed priors: few in fp32 on a CPU, each costs."""
         return 8 if self.device.type == "cpu" and self.dtype.itemsize >= 4 else 16

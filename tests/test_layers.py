@@ -14,7 +14,7 @@ WEB = {"gradio", "fastapi", "starlette", "uvicorn"}
 # The engine's modules that may hold tensors; all others are bookkeeping.
 TORCH_MODULES = {
     *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling"),
-    *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints"),
+    *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints", "divergence"),
 }
 # What knows the library of models; the loop itself does not.
 TRANSFORMERS_MODULES = TORCH_MODULES - {"sampling", "session", "decoding", "self_test"}

@@ -1,0 +1,57 @@
+"""Two answers that should be equal and are not: a numerical tie, or a bug?
+
+Flexible mode computes a row beside other rows, so its logits carry rounding noise, and where the
+two best tokens are closer than that noise either may win. Anything wider is a bug. Greedy only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lookahead.kv_cache import KVCache
+from lookahead.loaded_model import LoadedModel
+
+__all__ = ["Divergence", "find_divergence"]
+
+_NUM_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where two greedy answers part.
+
+    Args:
+        index: of the first token that differs, counted in the answer.
+        gap: of the two best logits there.
+        noise: largest difference of a logit there between one row and eight.
+    """
+
+    index: int
+    gap: float
+    noise: float
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether rounding explains it: both choices moved by the noise at most."""
+        return self.gap <= 2 * self.noise
+
+
+def find_divergence(
+    model: LoadedModel, prompt_ids: Sequence[int], plain: Sequence[int], drafted: Sequence[int]
+) -> Divergence | None:
+    """The first difference between two answers to one prompt; None where they are equal."""
+    if list(plain) == list(drafted):
+        return None
+    shared = zip(plain, drafted, strict=False)
+    index = next(
+        (at for at, (one, other) in enumerate(shared) if one != other),
+        min(len(plain), len(drafted)),
+    )
+    committed = [*prompt_ids, *plain[:index]]
+    cache = KVCache(model.adapter.num_layers, len(committed) + _NUM_ROWS)
+    model.adapter.prefill(committed[:-1], cache)
+    row = model.adapter.verify(committed[-1:], [-1], cache)[0]
+    cache.truncate(len(committed) - 1)
+    chain = [committed[-1]] * _NUM_ROWS
+    beside = model.adapter.verify(chain, range(-1, _NUM_ROWS - 1), cache)[0]
+    best, second = row.double().topk(2).values.tolist()
+    return Divergence(index, best - second, float((row - beside).abs().max()))

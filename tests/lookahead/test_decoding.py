@@ -1,0 +1,205 @@
+"""The decode loop's accounting: what it emits, where it ends, what it counts, what it keeps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import lookahead
+from lookahead import DecodingConfig, FinishReason, SamplingConfig, Session, Trie
+from lookahead.errors import ContextFullError, InvalidRequestError, UnsupportedModeError
+from lookahead.loaded_model import LoadedModel
+from tests.lookahead.oracle_drafter import OracleDrafter
+from tests.lookahead.tiny_models import END_TOKEN_ID, VOCAB_SIZE, tiny_model
+
+pytestmark = pytest.mark.tiny
+
+PROMPT = [7, 3, 9, 3, 9]
+
+
+@pytest.fixture
+def model() -> LoadedModel:
+    return tiny_model("llama")
+
+
+@contextmanager
+def counted_forwards(model: LoadedModel) -> Iterator[list[int]]:
+    """The row counts of every forward that the model itself runs."""
+    forwards: list[int] = []
+
+    def count(module: object, args: object, kwargs: dict, output: object) -> None:
+        forwards.append(kwargs["input_ids"].shape[1])
+
+    hook = model.hf_model.register_forward_hook(count, with_kwargs=True)
+    try:
+        yield forwards
+    finally:
+        hook.remove()
+
+
+def run(model: LoadedModel, prompt: list[int], **choices: object) -> list[lookahead.events.Event]:
+    return list(lookahead.generate(model, prompt, **choices))  # type: ignore[arg-type]
+
+
+def sampled(seed: int, max_new_tokens: int = 40) -> dict[str, object]:
+    return {
+        "decoding": DecodingConfig(max_new_tokens=max_new_tokens),
+        "sampling": SamplingConfig(temperature=1.2, seed=seed),
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_steps_account_for_every_token_and_every_forward(model: LoadedModel, seed: int) -> None:
+    plain = run(model, PROMPT, **sampled(seed))[-1]
+    drafter = OracleDrafter([*PROMPT, *plain.token_ids], VOCAB_SIZE, seed)
+    cut_at = {17, 30}
+
+    def stop(token_ids: list[int]) -> int | None:
+        return len(token_ids) - 1 if token_ids[-1] in cut_at else None
+
+    with counted_forwards(model) as forwards:
+        prefill, *steps, finished = run(model, PROMPT, drafter=drafter, stop=stop, **sampled(seed))
+    stats = finished.stats
+    accepted = sum(step.accepted_length for step in steps)
+    assert accepted + len(steps) + 1 == (
+        len(finished.token_ids) + stats.num_end_tokens + stats.num_cut_tokens
+    )
+    assert len(steps) + prefill.num_chunks == len(forwards) == stats.num_forwards
+    assert forwards[1:] == [step.rows for step in steps]
+    assert stats.num_accepted_tokens == accepted == sum(stats.accepted_by_source.values())
+    assert stats.num_drafted_tokens == sum(step.width - 1 for step in steps)
+
+
+def test_events_joined_are_the_answer(model: LoadedModel) -> None:
+    *events, finished = run(model, PROMPT, trie=Trie(), **sampled(4))
+    assert sum((event.token_ids for event in events), ()) == finished.token_ids
+
+
+def test_end_of_sequence_inside_a_step_ends_the_answer_and_is_left_out(model: LoadedModel) -> None:
+    reasons = set()
+    for seed in range(30):
+        plain = run(model, PROMPT, **sampled(seed, 60))[-1]
+        reasons.add(plain.reason)
+        assert END_TOKEN_ID not in plain.token_ids
+        assert (plain.reason is FinishReason.END) == (plain.stats.num_end_tokens == 1)
+        drafter = OracleDrafter([*PROMPT, *plain.token_ids, END_TOKEN_ID], VOCAB_SIZE, seed)
+        drafted = run(model, PROMPT, drafter=drafter, **sampled(seed, 60))[-1]
+        assert (drafted.token_ids, drafted.reason) == (plain.token_ids, plain.reason)
+    assert reasons == {FinishReason.END, FinishReason.LENGTH}
+
+
+def test_a_stop_rule_cuts_where_plain_decoding_would(model: LoadedModel) -> None:
+    whole = run(model, PROMPT, **sampled(1))[-1].token_ids
+    for at in range(1, len(whole)):
+
+        def stop(token_ids: list[int], at: int = at) -> int | None:
+            return at - 1 if len(token_ids) == at else None
+
+        drafter = OracleDrafter([*PROMPT, *whole], VOCAB_SIZE, at)
+        finished = run(model, PROMPT, drafter=drafter, stop=stop, **sampled(1))[-1]
+        assert finished.token_ids == whole[: at - 1]
+        assert finished.reason is FinishReason.STOP
+
+
+@pytest.mark.parametrize("max_new_tokens", [1, 2, 3])
+def test_no_token_too_many(model: LoadedModel, max_new_tokens: int) -> None:
+    whole = run(model, PROMPT, **sampled(1))[-1].token_ids
+    drafter = OracleDrafter([*PROMPT, *whole], VOCAB_SIZE, 0)
+    finished = run(model, PROMPT, drafter=drafter, **sampled(1, max_new_tokens))[-1]
+    assert finished.token_ids == whole[:max_new_tokens]
+    assert finished.reason is FinishReason.LENGTH
+    assert finished.stats.num_cut_tokens == 0
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_the_context_is_filled_to_the_last_token_and_no_further(family: str) -> None:
+    """GPT-2's learned positions raise where one is missing."""
+    model = tiny_model(family)
+    prompt = [1 + at % 3 for at in range(model.context_length - 20)]
+    choices = {
+        "decoding": DecodingConfig(max_new_tokens=500),
+        "sampling": SamplingConfig(temperature=0.3, seed=2),
+    }
+    plain = run(model, prompt, **choices)[-1]
+    drafter = OracleDrafter([*prompt, *plain.token_ids], VOCAB_SIZE, 3)
+    drafted = run(model, prompt, drafter=drafter, **choices)[-1]
+    assert drafted.token_ids == plain.token_ids
+    assert plain.reason is FinishReason.CONTEXT
+    assert len(plain.token_ids) == 20
+    with pytest.raises(ContextFullError, match="256"):
+        run(model, [1] * 256)
+
+
+def test_stop_takes_effect_before_the_next_forward(model: LoadedModel) -> None:
+    asked: list[None] = []
+    with counted_forwards(model) as forwards:
+        finished = run(model, PROMPT, is_cancelled=lambda: asked.append(None) or len(asked) > 3)[-1]
+    assert finished.reason is FinishReason.CANCELLED
+    assert len(forwards) == 3
+    assert len(finished.token_ids) == 3
+
+
+def test_a_long_prompt_is_prefilled_in_chunks_with_a_stop_check_between(model: LoadedModel) -> None:
+    prompt = [at % VOCAB_SIZE for at in range(100)]
+    chunked = DecodingConfig(max_new_tokens=8, prefill_chunk_length=32)
+    whole = DecodingConfig(max_new_tokens=8)
+    with counted_forwards(model) as forwards:
+        events = run(model, prompt, decoding=chunked)
+    assert forwards[:4] == [32, 32, 32, 4]
+    assert events[0].num_chunks == 4
+    assert events[-1].token_ids == run(model, prompt, decoding=whole)[-1].token_ids
+    asked: list[None] = []
+    with counted_forwards(model) as forwards:
+        (finished,) = run(
+            model,
+            prompt,
+            decoding=chunked,
+            is_cancelled=lambda: asked.append(None) or len(asked) > 2,
+        )
+    assert (finished.reason, finished.token_ids) == (FinishReason.CANCELLED, ())
+    assert len(forwards) == 2
+
+
+def test_an_answer_becomes_history_unless_told_not_to(model: LoadedModel) -> None:
+    trie = Trie()
+    first = run(model, PROMPT, trie=trie, **sampled(1))[-1]
+    assert trie.statistics().num_tokens == len(PROMPT) + len(first.token_ids)
+    run(model, PROMPT, trie=trie, observe=False, **sampled(1))
+    assert trie.statistics().num_sequences == 1
+
+
+def test_the_second_time_an_answer_comes_from_history(model: LoadedModel) -> None:
+    trie = Trie()
+    cold = run(model, PROMPT, trie=trie, **sampled(1))[-1]
+    warm = run(model, PROMPT, trie=trie, **sampled(1))[-1]
+    assert warm.token_ids == cold.token_ids
+    assert warm.stats.tokens_per_step > 3
+    assert warm.stats.accepted_by_source[lookahead.TokenSource.HISTORY] > 20
+
+
+def test_the_conversation_itself_is_masked_out_of_history(model: LoadedModel) -> None:
+    trie = Trie()
+    run(model, PROMPT, trie=trie, **sampled(1))
+    masked = run(model, PROMPT, trie=trie, masked_sequence_ids={0, 1}, observe=False, **sampled(1))
+    assert masked[-1].stats.accepted_by_source[lookahead.TokenSource.HISTORY] == 0
+
+
+def test_bad_requests_are_told_apart(model: LoadedModel) -> None:
+    with pytest.raises(InvalidRequestError, match="empty"):
+        run(model, [])
+    for outside in (-1, VOCAB_SIZE):
+        with pytest.raises(InvalidRequestError, match=str(outside)):
+            run(model, [1, outside])
+    with pytest.raises(UnsupportedModeError, match="flexible"):
+        run(model, PROMPT, decoding=DecodingConfig(strict=True))
+
+
+def test_a_session_survives_a_caller_who_walks_away(model: LoadedModel) -> None:
+    session = Session(model)
+    events = lookahead.generate(model, PROMPT, session=session, **sampled(1))
+    next(events)
+    next(events)
+    events.close()
+    assert session.cached_length == len(session.token_ids) - 1
+    again = run(model, PROMPT, session=session, **sampled(1))[-1]
+    assert again.token_ids == run(model, PROMPT, **sampled(1))[-1].token_ids
