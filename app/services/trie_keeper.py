@@ -22,8 +22,6 @@ NamedSequence = tuple[int, TokenSource, Sequence[int] | NDArray[np.int32]]
 
 logger = logging.getLogger(__name__)
 
-_MAX_FORGOTTEN_ONE_BY_ONE = 100  # more than these missing from the database: sort everything anew
-
 
 class TrieKeeper:
     """One Trie and the places where it is kept.
@@ -39,18 +37,14 @@ class TrieKeeper:
         self.tokenizer_id = tokenizer_id
         self._saved_segment: Segment | None = None
         self._save_lock = threading.Lock()
-        self._add_lock = threading.Lock()
+        self._change_lock = threading.Lock()
         self.trie = self._open()
         self._newest_id = max(self.trie.sequence_ids, default=0)
 
     def _open(self) -> Trie:
         wanted = set(self._database.sequences.ids(self.tokenizer_id))
         trie = self._load()
-        surplus = trie.sequence_ids - wanted
-        if len(surplus) > _MAX_FORGOTTEN_ONE_BY_ONE:
-            trie, surplus = Trie(), frozenset()
-        for sequence_id in surplus:
-            trie.forget(sequence_id)
+        trie.forget_many(trie.sequence_ids - wanted)
         missing = wanted - trie.sequence_ids
         if missing:
             rows = self._database.sequences.all(self.tokenizer_id, after=min(missing) - 1)
@@ -90,14 +84,14 @@ class TrieKeeper:
             self._newest_id = rows[-1][0]
 
     def _add(self, sequences: list[NamedSequence]) -> None:
-        with self._add_lock:
+        with self._change_lock:
             known = self.trie.sequence_ids
             self.trie.add_many(sequence for sequence in sequences if sequence[0] not in known)
 
     def forget(self, sequence_ids: Iterable[int]) -> None:
         """Take deleted sequences out; those of other tokenizers are not here, and passed over."""
-        for sequence_id in self.trie.sequence_ids.intersection(sequence_ids):
-            self.trie.forget(sequence_id)
+        with self._change_lock:
+            self.trie.forget_many(self.trie.sequence_ids.intersection(sequence_ids))
 
     def seal_and_save(self, *, only_if_due: bool = False) -> None:
         """Sort the tail into the segment, and save the segment if it is another than the saved one.

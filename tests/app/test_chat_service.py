@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.prompting import MessageTooLongError
-from app.services import AnswerOptions, ChatService, ServiceConfig, answering, trie_keeper
+from app.services import AnswerOptions, ChatService, ServiceConfig, answering
 from app.services.errors import (
     AnswerFailedError,
     BusyError,
@@ -18,7 +18,7 @@ from app.services.errors import (
     ServiceClosedError,
 )
 from lookahead.successors import SuccessorTable
-from storage import Database, DatabaseFullError, RecordNotFoundError
+from storage import Database, DatabaseFullError, NewSequence, RecordNotFoundError
 from storage.messages import Messages
 from tests.app.scripted_engine import END, ByteTokenizer, ScriptedEngine, ScriptedModel
 
@@ -520,14 +520,7 @@ def test_without_its_cache_the_trie_is_built_from_the_sequences(
     assert (after.num_sequences, after.num_tokens) == (before.num_sequences, before.num_tokens)
 
 
-@pytest.mark.parametrize("one_by_one", [True, False])
-def test_a_stale_cache_is_brought_up_to_date(
-    start: Start,
-    config: ServiceConfig,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    one_by_one: bool,
-) -> None:
+def test_a_stale_cache_is_brought_up_to_date(start: Start, database: Database) -> None:
     service = start(ScriptedEngine())
     gone = answered(service, "gone")
     kept = answered(service, "kept")
@@ -535,13 +528,9 @@ def test_a_stale_cache_is_brought_up_to_date(
     database.conversations.delete(gone)
     question = database.messages.add_user(kept, None, "more")
     answer = database.messages.start_answer(kept, question.id, tokenizer_id=1)
-    from storage import NewSequence
-
     database.messages.finish_answer(
         answer.id, text="a", token_ids=[1], status="complete", sequence=NewSequence(1, [1, 2, 3])
     )
-    if not one_by_one:
-        monkeypatch.setattr(trie_keeper, "_MAX_FORGOTTEN_ONE_BY_ONE", 0)
     again = start(ScriptedEngine())
     trie = again._worker.bench.keeper.trie  # type: ignore[union-attr]
     assert trie.sequence_ids == set(database.sequences.ids(1))
