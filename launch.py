@@ -20,6 +20,7 @@ if sys.version_info < (3, 11):  # noqa: UP036  (this is how an older one is told
 
 import hashlib
 import os
+import shutil
 import subprocess
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +30,7 @@ VENV = ROOT / ".venv"
 RUN_REQUIREMENTS = (ROOT / "requirements.txt",)
 TEST_REQUIREMENTS = (*RUN_REQUIREMENTS, ROOT / "requirements-dev.txt")
 EXIT_INTERRUPTED = 130
+VENV_BYTES = 50_000_000  # an empty one
 
 NO_SPACE_SIGNS = ("No space left", "Errno 28", "not enough space")
 NO_NETWORK_SIGNS = (
@@ -105,7 +107,9 @@ def ready_venv() -> Path:
     )
     if made.returncode == 0 and works(python):
         return python
-    if has_sign(made.stdout, NO_SPACE_SIGNS):
+    # pip's installation inside fails without a reason, so the disk is asked, too.
+    is_full = shutil.disk_usage(ROOT).free < VENV_BYTES
+    if is_full or has_sign(made.stdout, NO_SPACE_SIGNS):
         raise SetupError(f"The disk is full: {VENV} could not be made. Free some space.")
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     raise SetupError(

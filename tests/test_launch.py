@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +70,16 @@ def test_a_python_without_venv_is_told_what_to_install(
     monkeypatch.setattr(launch, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(launch.sys, "executable", str(broken))
     with pytest.raises(launch.SetupError, match=r"No module named venv\n.*apt install python3"):
+        launch.ready_venv()
+
+
+def test_a_full_disk_is_told_where_pip_gives_no_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launch, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(launch.sys, "executable", shutil.which("false"))
+    monkeypatch.setattr(launch.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(launch.SetupError, match="The disk is full"):
         launch.ready_venv()
 
 
