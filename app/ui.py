@@ -26,8 +26,8 @@ _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "\\(", "right": "\\)", "display": False},
 ]
 _PLACEHOLDER = """### What would you like to know?
-Everything stays on this machine. Answers are drafted from earlier chats and your documents and
-verified by the model, so they come faster and stay the same.
+Everything stays on this machine. Earlier chats and your documents suggest the next words, and the
+model checks them: its own answer, in fewer steps.
 """
 _CHAT_LIST = '<nav aria-label="Chats"><ul></ul><p>No chats yet.</p></nav>'
 _STATUS_LINE = '<p role="status"><span class="dot"></span><span class="text"></span></p>'

@@ -341,6 +341,8 @@ def test_everything_fits_and_can_be_read(site: Site, size: ViewportSize, scheme:
         assert box["x"] >= 0, place
         assert box["x"] + box["width"] <= size["width"], place
         assert box["y"] + box["height"] <= size["height"], place
+    for number in page.locator("#options input[type=number]").all():
+        assert number.evaluate("e => e.scrollWidth <= e.clientWidth")
     for place in ("#send", "#status-line .text", "#chatbot .bot-row >> nth=1", "#new-chat"):
         assert page.locator(place).evaluate(CONTRAST) >= 4.5, place
 
