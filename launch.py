@@ -154,9 +154,13 @@ def install(requirements: tuple[Path, ...]) -> None:
     complaints = []
     with subprocess.Popen(command, stdout=sys.stderr, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            complaints.append(line.decode(errors="replace"))
-            sys.stderr.write(complaints[-1])
+        try:
+            for line in process.stderr:
+                complaints.append(line.decode(errors="replace"))
+                sys.stderr.write(complaints[-1])
+        except KeyboardInterrupt:
+            process.wait()  # pip was told as well: a restart must not meet it
+            raise
     if process.returncode != 0:
         raise SetupError(explain_pip("".join(complaints)))
     still_missing = [pin for path in requirements for pin in missing_packages(path)]
