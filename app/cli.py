@@ -21,6 +21,7 @@ from app.settings import DTYPES, LOG_LEVELS, LOOPBACK_ADDRESSES, Settings, Setti
 from app.terminal import Terminal
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME, ensure_embedded_model
 from lookahead.errors import LookaheadError
+from lookahead.model_source import prepare_model
 
 __all__ = ["main"]
 
@@ -127,9 +128,9 @@ def _test(pytest_arguments: list[str], terminal: Terminal) -> int:
 
 
 def _prepare_model(settings: Settings, terminal: Terminal) -> None:
-    if settings.model == EMBEDDED_MODEL_NAME:
-        ensure_embedded_model(report=terminal.progress, may_download=not settings.offline)
-        terminal.end_progress()
+    """Fetch the model before anything else starts, so that a wrong name is told at once."""
+    prepare_model(settings.model, terminal.progress, may_download=not settings.offline)
+    terminal.end_progress()
 
 
 def _start_logging(level: str) -> None:

@@ -5,18 +5,21 @@ what the self-tests found. Measurements are kept in the `facts` that the caller 
 """
 
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
+from transformers.utils import logging as library_logging
 
 from lookahead.adapter import ModelAdapter
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME
 from lookahead.errors import InvalidRequestError, UnsupportedModeError
 from lookahead.fingerprints import runtime_fingerprint, tokenizer_fingerprint, weights_fingerprint
+from lookahead.known_facts import KnownFacts
 from lookahead.loaded_model import LoadedModel
 from lookahead.model_source import Report, prepare_model
 from lookahead.self_test import (
@@ -64,7 +67,7 @@ def load_model(
         context_length: tokens of context at most; None: all the model has.
         attention: the library's attention; strict mode needs "sdpa".
         report: told in sentences what takes long.
-        facts: where measurements are found and kept; None: measured anew.
+        facts: where measurements are found and kept; None: a file in the cache folder.
 
     Raises:
         ModelNotFoundError: no such folder or model.
@@ -73,7 +76,7 @@ def load_model(
         InvalidRequestError: an unknown device or dtype.
     """
     report = report or _logger.info
-    facts = {} if facts is None else facts
+    facts = KnownFacts() if facts is None else facts
     path = prepare_model(name, report)
     chosen_device = _choose_device(device)
     weights = weights_fingerprint(path)
@@ -160,9 +163,10 @@ def _load_weights(
     """Load in the dtype asked for; "auto" on a CPU tries bf16 and keeps it where rows are cheap."""
 
     def load(chosen: torch.dtype) -> PreTrainedModel:
-        hf_model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            path, dtype=chosen, attn_implementation=attention
-        )
+        with _no_progress_bar():
+            hf_model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+                path, dtype=chosen, attn_implementation=attention
+            )
         torch.nn.Module.to(hf_model, device)
         return hf_model
 
@@ -188,6 +192,18 @@ def _load_weights(
         if ratio > _MAX_ROW_COST_RATIO:
             return load(torch.float32)
     return hf_model
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """The library draws a bar on the terminal; our callers are told in sentences instead."""
+    was_on = library_logging.is_progress_bar_enabled()
+    library_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if was_on:
+            library_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _cpu_multiplies_bf16() -> bool:

@@ -18,15 +18,22 @@ _logger = logging.getLogger(__name__)
 Report = Callable[[str], None]
 
 
-def prepare_model(name: str | Path, report: Report | None = None) -> Path:
+def prepare_model(
+    name: str | Path, report: Report | None = None, *, may_download: bool = True
+) -> Path:
     """The folder of a model's files, fetched if need be; no weights are loaded.
+
+    Args:
+        name: a folder, a name on a model hub, or the embedded model's name.
+        report: told in sentences what takes long.
+        may_download: False: only what is on this machine already.
 
     Raises:
         ModelNotFoundError: no such folder or model.
         ModelSetupError: the embedded model could not be set up.
     """
     if str(name) == EMBEDDED_MODEL_NAME:
-        return ensure_embedded_model(report=report)
+        return ensure_embedded_model(report=report, may_download=may_download)
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -35,17 +42,19 @@ def prepare_model(name: str | Path, report: Report | None = None) -> Path:
                 "layout (config.json, safetensors, tokenizer)."
             )
         return folder
-    return _fetch_from_hub(str(name), report or _logger.info)
+    return _fetch_from_hub(str(name), report or _logger.info, may_download)
 
 
-def _fetch_from_hub(name: str, report: Report) -> Path:
+def _fetch_from_hub(name: str, report: Report, may_download: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     report(f"Fetching {name}")
     patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns))
+        return Path(
+            snapshot_download(name, allow_patterns=patterns, local_files_only=not may_download)
+        )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         raise ModelNotFoundError(
             f"There is no folder {name!r}, and the model hub did not give a model of that name "

@@ -39,7 +39,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     server = ModuleType("app.server")
     server.serve = served.serve  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "app.server", server)
-    monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: Path())
+    monkeypatch.setattr(cli, "prepare_model", lambda *_, **__: Path())
     return served
 
 
@@ -78,7 +78,7 @@ def test_offline_reaches_the_hub_client_and_the_set_up(
 ) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(
-        cli, "ensure_embedded_model", lambda **options: asked.append(options["may_download"])
+        cli, "prepare_model", lambda *_, **options: asked.append(options["may_download"])
     )
     monkeypatch.setenv("HF_HUB_OFFLINE", "")
     assert cli.main(["--offline"]) == 0
@@ -100,21 +100,26 @@ def test_errors_are_one_sentence_on_stderr(
     assert cli.main(["--port", "x"]) == 1
     assert capsys.readouterr() == ("", "Error: --port must be a whole number, not 'x'.\n")
 
-    def fail(**_: object) -> Path:
+    def fail(*_: object, **__: object) -> Path:
         raise ModelSetupError("No network.")
 
-    monkeypatch.setattr(cli, "ensure_embedded_model", fail)
+    monkeypatch.setattr(cli, "prepare_model", fail)
     assert cli.main([]) == 1
     assert capsys.readouterr() == ("", "Error: No network.\n")
     assert served.settings == []
 
 
-def test_another_model_needs_no_embedded_one(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+def test_a_model_that_is_nowhere_is_told_before_the_page_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: pytest.fail("asked for"))
-    assert cli.main(["--model", "somebody/a-model"]) == 0
-    assert served.settings[0].model == "somebody/a-model"
+    server = ModuleType("app.server")
+    server.serve = lambda *_: pytest.fail("served")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "app.server", server)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")  # put back afterwards
+    assert cli.main(["--model", "somebody/no-such-model", "--offline"]) == 1
+    assert "'somebody/no-such-model'" in capsys.readouterr().err
+    assert cli.main(["--model", str(tmp_path)]) == 1
+    assert "holds no config.json" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_cleanly(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +141,7 @@ def test_a_second_ctrl_c_ends_at_once() -> None:
         "    finally:\n"
         "        print('closing', flush=True); time.sleep(60)\n"
         "sys.modules['app.server'] = types.SimpleNamespace(serve=serve)\n"
-        "cli.ensure_embedded_model = lambda **_: None\n"
+        "cli.prepare_model = lambda *_, **__: None\n"
         "sys.exit(cli.main([]))\n"
     )
     with subprocess.Popen(
@@ -193,7 +198,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedService]:
     module = ModuleType("app.services.chat_service")
     module.ChatService = Service  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "app.services.chat_service", module)
-    monkeypatch.setattr(cli, "ensure_embedded_model", lambda **_: Path())
+    monkeypatch.setattr(cli, "prepare_model", lambda *_, **__: Path())
     waiting = ImportSnapshot(0, "waiting")
     running = ImportSnapshot(1, "running", num_files_done=1, num_files_total=3, num_tokens=1234)
     done = ImportSnapshot(
