@@ -109,7 +109,7 @@ class _Mode:
     @classmethod
     def choose(cls, model: LoadedModel, decoding: DecodingConfig) -> "_Mode":
         max_rows = decoding.max_rows or model.default_max_rows
-        row_class = model.row_class(decoding.strict, max_rows)
+        row_class = model.row_class(decoding.strict)
         allowed = [rows for rows in row_class if rows <= max_rows] or row_class[:1]
         return cls(tuple(allowed), max(allowed, default=max_rows))
 

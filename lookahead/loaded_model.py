@@ -1,6 +1,8 @@
 """A loaded model as the decode loop knows it: the stock model and what the self-tests found."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -9,7 +11,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from lookahead.adapter import ModelAdapter
 from lookahead.errors import UnsupportedModeError
-from lookahead.self_test import RowClasses
+from lookahead.strictness import Strictness
 from lookahead.successors import SuccessorTable
 
 __all__ = ["LoadedModel"]
@@ -28,7 +30,7 @@ class LoadedModel:
         end_token_ids: tokens that end an answer.
         mode: "strict", "flexible" or "plain", where no other is asked for.
         mode_reason: one sentence for people: why.
-        row_classes: row counts with equal bits; None where strict mode was not looked into.
+        find_strictness: measures how strict mode is kept, the first time that it is asked for.
         fingerprint: of weights, dtype, device, threads and versions.
         tokenizer_fingerprint: models with the same one can share a Trie.
         successors: the recycled successors of this model.
@@ -43,7 +45,7 @@ class LoadedModel:
     end_token_ids: frozenset[int]
     mode: str
     mode_reason: str
-    row_classes: RowClasses | None
+    find_strictness: Callable[[ModelAdapter, int, int], Strictness]
     fingerprint: str
     tokenizer_fingerprint: str
     successors: SuccessorTable
@@ -68,35 +70,38 @@ class LoadedModel:
         """Whether drafted tokens can be verified and dropped: all but plain mode."""
         return self.mode != "plain"
 
+    @cached_property
+    def strictness(self) -> Strictness:
+        """How strict mode is kept with this model, measured on first use."""
+        return self.find_strictness(self.adapter, self.vocab_size, self.default_max_rows)
+
     @property
     def is_stock(self) -> bool:
         """Whether strict mode's greedy text is that of the library's own `generate()`."""
-        if self.mode != "strict" or self.row_classes is None:
-            return False
-        members = self.row_classes.best(self.default_max_rows)
-        return members[0] == 1 and self.row_classes.matches_stock
+        return self.mode == "strict" and self.strictness.is_stock
 
     @property
     def default_max_rows(self) -> int:
         """Rows of one forward that pay with fixed priors: few in fp32 on a CPU, each costs."""
         return 8 if self.device.type == "cpu" and self.dtype.itemsize >= 4 else 16
 
-    def row_class(self, strict: bool | None, max_rows: int) -> tuple[int, ...]:
+    def row_class(self, strict: bool | None) -> tuple[int, ...]:
         """Row counts to decode with in strict mode; empty: flexible or plain.
+
+        Args:
+            strict: whether it is to be strict; None: as the model was loaded.
 
         Raises:
             UnsupportedModeError: strict mode was asked for and is not to be had.
         """
         if strict is None:
             strict = self.mode == "strict"
-        if not strict or not self.can_roll_back:
+        if not strict:
             return ()
-        members = self.row_classes.best(max_rows) if self.row_classes else ()
-        if not members:
-            raise UnsupportedModeError(
-                f"Strict mode is not possible here: {self.mode_reason} Use flexible mode."
-            )
-        return members
+        problem = self.strictness.problem if self.can_roll_back else self.mode_reason
+        if problem:
+            raise UnsupportedModeError(f"{problem} Use flexible mode: strict=False.")
+        return self.strictness.row_class
 
     def mode_name(self, *, strict: bool) -> str:
         """Name of the mode an answer runs in."""

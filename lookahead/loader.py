@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,13 +23,8 @@ from lookahead.fingerprints import runtime_fingerprint, tokenizer_fingerprint, w
 from lookahead.known_facts import KnownFacts
 from lookahead.loaded_model import LoadedModel
 from lookahead.model_source import Report, prepare_model
-from lookahead.self_test import (
-    RowClasses,
-    find_row_classes,
-    fold_is_exact,
-    time_rows,
-    tree_error,
-)
+from lookahead.self_test import time_rows, tree_error
+from lookahead.strictness import find_strictness
 from lookahead.successors import SuccessorTable
 
 __all__ = ["load_model", "wrap_model"]
@@ -86,8 +82,14 @@ def load_model(
     hf_model = _load_weights(path, chosen_device, dtype, attention, weights, facts)
     model = _describe(hf_model, tokenizer, path, str(name), context_length)
     fingerprint = runtime_fingerprint(weights, model.dtype, chosen_device)
-    model = replace(model, fingerprint=fingerprint)
-    return _choose_mode(model, strict, report, facts)
+    model = replace(
+        model,
+        fingerprint=fingerprint,
+        find_strictness=partial(
+            find_strictness, fingerprint=fingerprint, facts=facts, report=report
+        ),
+    )
+    return _choose_mode(model, strict, report)
 
 
 def wrap_model(
@@ -108,7 +110,7 @@ def wrap_model(
     model = _describe(hf_model, None, Path(path), path, None)
     if mode is not None:
         return replace(model, mode=mode)
-    return _choose_mode(model, strict, _logger.info, {})
+    return _choose_mode(model, strict, _logger.info)
 
 
 def _describe(
@@ -130,7 +132,7 @@ def _describe(
         end_token_ids=_end_token_ids(hf_model, tokenizer),
         mode="flexible",
         mode_reason="",
-        row_classes=None,
+        find_strictness=find_strictness,
         fingerprint="",
         tokenizer_fingerprint=tokenizer_fingerprint(tokenizer) if tokenizer else "",
         successors=SuccessorTable(int(config.vocab_size)),
@@ -221,9 +223,7 @@ def _end_token_ids(hf_model: PreTrainedModel, tokenizer: Tokenizer | None) -> fr
     return frozenset([ends] if isinstance(ends, int) else ends)
 
 
-def _choose_mode(
-    model: LoadedModel, strict: bool | None, report: Report, facts: MutableMapping[str, str]
-) -> LoadedModel:
+def _choose_mode(model: LoadedModel, strict: bool | None, report: Report) -> LoadedModel:
     """Test trees, then strict rows where they are asked for or nearly free."""
     report("Testing how this model can be decoded here")
     problem = _tree_problem(model)
@@ -233,22 +233,12 @@ def _choose_mode(
     if not wants_strict:
         reason = "Flexible mode: equal to plain decoding up to numerical ties."
         return replace(model, mode_reason=reason)
-    problem = _strict_problem(model)
-    if problem:
-        return _refuse_or(model, strict, mode="flexible", reason=problem)
-    classes = _row_classes(model, report, facts)
-    members = classes.best(model.default_max_rows)
-    if not members:
-        problem = "No two row counts give the same bits on this machine."
-        return _refuse_or(model, strict, mode="flexible", reason=problem)
-    # Folding changes a bit now and then, so it is used where equality with the library's own
-    # generate() is out of reach anyway, and with it where it was seen to change none.
-    model = replace(model, mode="strict", row_classes=classes)
-    model.adapter.fold_query_group = not model.is_stock or fold_is_exact(model.adapter)
+    if model.strictness.problem:
+        return _refuse_or(model, strict, mode="flexible", reason=model.strictness.problem)
     reason = "Strict mode: bit for bit the text of plain decoding" + (
         ", and of the library's own generate()." if model.is_stock else "."
     )
-    return replace(model, mode_reason=reason)
+    return replace(model, mode="strict", mode_reason=reason)
 
 
 def _refuse_or(model: LoadedModel, strict: bool | None, mode: str, reason: str) -> LoadedModel:
@@ -267,23 +257,3 @@ def _tree_problem(model: LoadedModel) -> str:
     if error > _MAX_TREE_ERROR.get(model.dtype, _MAX_TREE_ERROR_HALF):
         return f"Plain decoding only: this model's logits over a tree are off by {error:.1e}."
     return ""
-
-
-def _strict_problem(model: LoadedModel) -> str:
-    """Why strict mode is not possible, as far as the model's description tells."""
-    if model.adapter.attention != "sdpa":
-        return f"Strict mode needs sdpa attention; this model runs {model.adapter.attention}."
-    if model.adapter.has_sliding_window:
-        return "This model attends through a sliding window, which strict mode does not place yet."
-    return ""
-
-
-def _row_classes(model: LoadedModel, report: Report, facts: MutableMapping[str, str]) -> RowClasses:
-    key = f"row_classes:{model.fingerprint}"
-    known = facts.get(key)
-    if known is not None:
-        return RowClasses.from_json(known)
-    report("Comparing the bits of every row count (once per machine)")
-    classes = find_row_classes(model.adapter, model.vocab_size, report)
-    facts[key] = classes.to_json()
-    return classes

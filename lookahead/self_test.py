@@ -40,10 +40,10 @@ class RowClasses:
     matches_stock: bool
 
     def best(self, max_rows: int) -> tuple[int, ...]:
-        """The members to decode with, `max_rows` at most; empty if no class allows a draft.
+        """The class to decode in; empty if none allows a draft.
 
-        The class with the best expected rate: tokens a step, taken to grow with the logarithm of
-        the rows (docs/lab-log.md), by what its member costs; at least one member stays.
+        The one with the best expected rate at `max_rows` at most: tokens a step, taken to grow
+        with the logarithm of the rows (docs/lab-log.md), by what the forward costs.
         """
         best: tuple[int, ...] = ()
         best_rate = 0.0
@@ -54,7 +54,7 @@ class RowClasses:
                 for rows in members
             )
             if members[-1] > 1 and rate > best_rate:
-                best, best_rate = members, rate
+                best, best_rate = group, rate
         return best
 
     def to_json(self) -> str:

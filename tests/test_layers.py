@@ -15,6 +15,7 @@ WEB = {"gradio", "fastapi", "starlette", "uvicorn"}
 TORCH_MODULES = {
     *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling"),
     *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints", "divergence"),
+    "strictness",
 }
 # What knows the library of models; the loop itself does not.
 TRANSFORMERS_MODULES = TORCH_MODULES - {"sampling", "session", "decoding", "self_test"}

@@ -155,9 +155,21 @@ def test_watching_ends_when_the_tab_moves_on(handlers: PageHandlers) -> None:
         updates = handlers.watch_answer(view)
         await anext(updates)
         handlers.new_chat(view)
-        return await collect(updates)
+        return await asyncio.wait_for(collect(updates), timeout=10)
 
     assert asyncio.run(watch()) == []
+
+
+def test_the_last_look_does_not_overwrite_where_the_tab_has_moved(handlers: PageHandlers) -> None:
+    view = TabView()
+
+    async def watch() -> Any:
+        look = asyncio.ensure_future(anext(handlers.watch_answer(view)))
+        await asyncio.sleep(0)  # it has begun
+        ask(handlers, "Where?", view)
+        return await look
+
+    assert all(is_skipped(value) for value in asyncio.run(watch()))
 
 
 def test_watching_does_not_send_what_did_not_change(

@@ -190,8 +190,24 @@ def test_bad_requests_are_told_apart(model: LoadedModel) -> None:
     for outside in (-1, VOCAB_SIZE):
         with pytest.raises(InvalidRequestError, match=str(outside)):
             run(model, [1, outside])
-    with pytest.raises(UnsupportedModeError, match="flexible"):
-        run(model, PROMPT, decoding=DecodingConfig(strict=True))
+    with pytest.raises(UnsupportedModeError, match="eager"):
+        run(tiny_model("llama", "eager"), PROMPT, decoding=DecodingConfig(strict=True))
+
+
+def test_strict_mode_can_be_asked_for_one_answer(model: LoadedModel) -> None:
+    """The model was loaded for flexible mode; its row classes are measured at the first request."""
+    assert model.mode == "flexible"
+    choices = {
+        "decoding": DecodingConfig(max_new_tokens=40, strict=True),
+        "sampling": SamplingConfig(temperature=1.2, seed=3),
+    }
+    *steps, plain = run(model, PROMPT, **choices)
+    assert plain.stats.mode == "strict"
+    assert {step.rows for step in steps[1:]} == {model.strictness.row_class[0]}
+    drafter = OracleDrafter([*PROMPT, *plain.token_ids], VOCAB_SIZE, 3)
+    *steps, drafted = run(model, PROMPT, drafter=drafter, **choices)
+    assert drafted.token_ids == plain.token_ids
+    assert {step.rows for step in steps[1:]} <= set(model.strictness.row_class)
 
 
 def test_a_session_survives_a_caller_who_walks_away(model: LoadedModel) -> None:

@@ -101,13 +101,13 @@ def test_token_id_zero_is_an_ordinary_token(family: str) -> None:
         "sampling": SamplingConfig(temperature=3.0, seed=1),
     }
     zeros = 0
-    for start in range(8):
+    for start in range(12):
         prompt = [0, start, 0]
         text = list(answer(model, prompt, **choices).token_ids)
         drafter = OracleDrafter([*prompt, *text], VOCAB_SIZE, start)
         assert list(answer(model, prompt, drafter=drafter, **choices).token_ids) == text
         zeros += text.count(0)
-    assert zeros >= 3
+    assert zeros >= 1
 
 
 def test_logits_over_a_tree_are_those_of_each_branch() -> None:
