@@ -151,9 +151,10 @@ class PageHandlers:
             await asyncio.sleep(UPDATE_SECONDS)
             if view.num_moves != move:
                 return
-        # always: a short answer may be over by now, and a generator must not end without a word
         end = job.snapshot() if job is not None else None
-        yield await asyncio.to_thread(self._view, conversation_id, end)
+        last = await asyncio.to_thread(self._view, conversation_id, end)
+        # a generator that yields nothing would empty its outputs
+        yield last if view.num_moves == move else (gr.skip(),) * len(last)
 
     async def watch_engine(self) -> AsyncIterator[dict[str, str]]:
         """The status line, until the model is ready or has failed to load."""

@@ -49,17 +49,20 @@ function row(chat) {
 }
 
 function show() {
-  const { open, chats } = props.value ?? { open: null, chats: [] };
+  const { open, chats } = props.value;
+  // building the list anew under a mouse that is being clicked would lose the click
+  const value = JSON.stringify(props.value);
+  if (value === shown) return;
   list.replaceChildren(...chats.map(row));
   element.querySelector('p').hidden = chats.length > 0;
   const address = new URL(window.location.href);
   if (open === null) address.searchParams.delete('chat');
   else address.searchParams.set('chat', open);
   // the address keeps the chat over a reload; the first, empty value must not wipe it out
-  if (shown) window.history.replaceState(window.history.state, '', address);
-  shown = true;
+  if (shown !== null) window.history.replaceState(window.history.state, '', address);
+  shown = value;
 }
 
-let shown = false;
+let shown = null;
 watch('value', show);
 show();
