@@ -23,7 +23,7 @@ from lookahead.fingerprints import runtime_fingerprint, tokenizer_fingerprint, w
 from lookahead.known_facts import KnownFacts
 from lookahead.loaded_model import LoadedModel
 from lookahead.model_source import Report, prepare_model
-from lookahead.self_test import time_rows, tree_error
+from lookahead.self_test import row_cost_ratio, tree_error
 from lookahead.strictness import find_strictness
 from lookahead.successors import SuccessorTable
 
@@ -188,7 +188,7 @@ def _load_weights(
     if key not in facts:
         adapter = ModelAdapter(hf_model)
         vocab_size = int(hf_model.config.get_text_config(decoder=True).vocab_size)
-        ratio = time_rows(adapter, vocab_size, 16) / time_rows(adapter, vocab_size, 1)
+        ratio = row_cost_ratio(adapter, vocab_size, 16)
         facts[key] = f"{ratio:.3f}"
         _logger.info("16 rows cost %.2f times one row in bf16", ratio)
         if ratio > _MAX_ROW_COST_RATIO:
