@@ -60,9 +60,11 @@ class ModelAdapter:
         return any(window is not None for window in self._windows.values())
 
     @torch.no_grad()
-    def prefill(self, token_ids: Sequence[int], cache: Cache) -> torch.Tensor:
-        """Append `token_ids` to `cache` by the library's own call; the last row's logits."""
-        start = cache.get_seq_length()
+    def prefill(self, token_ids: Sequence[int], cache: Cache, start: int) -> torch.Tensor:
+        """Append `token_ids` to the `start` tokens in `cache` by the library's own call.
+
+        Returns the last row's logits `[vocab]`.
+        """
         positions = torch.arange(start, start + len(token_ids), device=self.device)
         output = self.hf_model(
             input_ids=self._ids(token_ids),

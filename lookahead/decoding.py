@@ -76,7 +76,9 @@ def generate(
     """
     decoding = decoding or DecodingConfig()
     session = session or Session(model)
-    if drafter is None and trie is not None and model.can_roll_back:
+    if not model.can_roll_back:
+        drafter = None
+    elif drafter is None and trie is not None:
         successors = model.successors if successors is None else successors
         drafter = TrieDrafter(trie, successors, masked_sequence_ids)
     sampler = TokenSampler(sampling or SamplingConfig(), model.vocab_size, process_logits)
@@ -155,12 +157,15 @@ class _Answer:
         stats, session = self.stats, self.session
         stats.reused_length = start = session.begin(self._prompt_ids)
         logits = session.prompt_logits
+        chunk_length = self._decoding.prefill_chunk_length
+        if not self.model.can_roll_back:
+            chunk_length = len(self._prompt_ids)
         while start < len(self._prompt_ids):
             if is_cancelled():
                 self.reason = FinishReason.CANCELLED
                 return None
-            chunk = self._prompt_ids[start : start + self._decoding.prefill_chunk_length]
-            logits = self.model.adapter.prefill(chunk, session.cache)
+            chunk = self._prompt_ids[start : start + chunk_length]
+            logits = session.run(chunk)
             start += len(chunk)
             stats.num_prefill_chunks += 1
             stats.prefilled_length += len(chunk)
@@ -212,7 +217,7 @@ class _Answer:
         """Logits `[width, vocab]` of all nodes in one forward, and the rows that took."""
         cache, adapter = self.session.cache, self.model.adapter
         if not isinstance(cache, KVCache):
-            return adapter.prefill(draft.token_ids, cache)[None], 1
+            return self.session.run(draft.token_ids)[None], 1
         rows = self._mode.rows(draft.width)
         return adapter.verify(draft.token_ids, draft.parents, cache, strict_rows=rows), (
             rows or draft.width

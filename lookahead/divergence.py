@@ -48,7 +48,7 @@ def find_divergence(
     )
     committed = [*prompt_ids, *plain[:index]]
     cache = KVCache(model.adapter.num_layers, len(committed) + _NUM_ROWS)
-    model.adapter.prefill(committed[:-1], cache)
+    model.adapter.prefill(committed[:-1], cache, 0)
     row = model.adapter.verify(committed[-1:], [-1], cache)[0]
     cache.truncate(len(committed) - 1)
     chain = [committed[-1]] * _NUM_ROWS

@@ -48,7 +48,7 @@ def load_model(
     dtype: str = "auto",
     strict: bool | None = None,
     context_length: int | None = None,
-    attention: str = "sdpa",
+    attention: str | None = None,
     report: Report | None = None,
     facts: MutableMapping[str, str] | None = None,
 ) -> LoadedModel:
@@ -61,7 +61,8 @@ def load_model(
         strict: True: bit for bit plain decoding's text; False: any width; None: strict where rows
             are nearly free (bf16 and fp16), else flexible.
         context_length: tokens of context at most; None: all the model has.
-        attention: the library's attention; strict mode needs "sdpa".
+        attention: the library's attention, "sdpa" or "eager"; None: what it prefers. Strict mode
+            needs "sdpa".
         report: told in sentences what takes long.
         facts: where measurements are found and kept; None: a file in the cache folder.
 
@@ -158,7 +159,7 @@ def _load_weights(
     path: Path,
     device: torch.device,
     dtype: str,
-    attention: str,
+    attention: str | None,
     weights: str,
     facts: MutableMapping[str, str],
 ) -> PreTrainedModel:

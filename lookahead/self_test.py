@@ -183,8 +183,8 @@ def tree_error(adapter: ModelAdapter, vocab_size: int) -> float:
         while parents[path[-1]] >= 0:
             path.append(parents[path[-1]])
         stock = _stock_cache(adapter, vocab_size)
-        for node in path[::-1]:
-            row = adapter.prefill([token_ids[node]], stock).float()
+        for start, node in enumerate(path[::-1], _CONTEXT_LENGTH):
+            row = adapter.prefill([token_ids[node]], stock, start).float()
             worst = max(worst, float((tree[node] - row).abs().max()))
             scale = max(scale, float(row.abs().max()))
     return worst / scale
@@ -214,15 +214,15 @@ def _probe_ids(vocab_size: int, count: int) -> list[int]:
 
 def _probe_cache(adapter: ModelAdapter, vocab_size: int) -> KVCache:
     cache = KVCache(adapter.num_layers, _CONTEXT_LENGTH + MAX_PROBED_ROWS)
-    adapter.prefill(_probe_ids(vocab_size, _CONTEXT_LENGTH), cache)
+    adapter.prefill(_probe_ids(vocab_size, _CONTEXT_LENGTH), cache, 0)
     return cache
 
 
 def _stock_cache(adapter: ModelAdapter, vocab_size: int) -> Cache:
     cache = new_stock_cache(adapter.hf_model.config)
-    adapter.prefill(_probe_ids(vocab_size, _CONTEXT_LENGTH), cache)
+    adapter.prefill(_probe_ids(vocab_size, _CONTEXT_LENGTH), cache, 0)
     return cache
 
 
 def _stock_logits(adapter: ModelAdapter, vocab_size: int, token_id: int) -> torch.Tensor:
-    return adapter.prefill([token_id], _stock_cache(adapter, vocab_size))
+    return adapter.prefill([token_id], _stock_cache(adapter, vocab_size), _CONTEXT_LENGTH)

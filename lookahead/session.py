@@ -27,6 +27,7 @@ class Session:
         self.model = model
         self.request = RequestView()
         self.cache: Cache = self._new_cache()
+        self._stock_length = 0  # of a cache that is not ours, and may not know it
         self._prompt: tuple[int, torch.Tensor] | None = None
 
     @property
@@ -38,7 +39,7 @@ class Session:
     @property
     def cached_length(self) -> int:
         """Tokens whose keys and values are in the cache."""
-        return int(self.cache.get_seq_length())
+        return self.cache.length if isinstance(self.cache, KVCache) else self._stock_length
 
     @property
     def prompt_logits(self) -> torch.Tensor | None:
@@ -46,6 +47,13 @@ class Session:
         if self._prompt is None or self._prompt[0] != len(self.request):
             return None
         return self._prompt[1]
+
+    def run(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """Run the next committed tokens, nothing drafted; the last row's logits `[vocab]`."""
+        start = self.cached_length
+        logits = self.model.adapter.prefill(token_ids, self.cache, start)
+        self._stock_length = start + len(token_ids)
+        return logits
 
     def begin(self, prompt_ids: Sequence[int]) -> int:
         """Turn to a new prompt; returns how many of its tokens need no prefill.
@@ -77,6 +85,7 @@ class Session:
     def close(self) -> None:
         """Give the memory back; the session may be used again and starts empty."""
         self.cache = self._new_cache()
+        self._stock_length = 0
         self.request = RequestView()
         self._prompt = None
 
@@ -86,11 +95,15 @@ class Session:
         return next((at for at in range(limit) if known[at] != prompt_ids[at]), limit)
 
     def _crop(self, length: int) -> int:
-        """Keep the first `length` slots; a cache that cannot be rolled back starts over."""
+        """Keep the first `length` slots, or nothing of a cache that cannot be rolled back.
+
+        Nothing even where all of it would be kept: recurrent layers take one prompt, in one piece.
+        """
         if isinstance(self.cache, KVCache):
             self.cache.truncate(length)
-        elif self.cached_length != length:
+        else:
             self.cache = self._new_cache()
+            self._stock_length = 0
             self._prompt = None
         return self.cached_length
 

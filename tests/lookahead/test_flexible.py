@@ -12,7 +12,13 @@ import lookahead
 from lookahead import DecodingConfig, SamplingConfig, TokenSource, Trie
 from lookahead.loaded_model import LoadedModel
 from tests.lookahead.oracle_drafter import OracleDrafter
-from tests.lookahead.tiny_models import FAMILIES, VOCAB_SIZE, tiny_model
+from tests.lookahead.tiny_models import (
+    FAMILIES,
+    FAMILIES_WITHOUT_TREES,
+    VOCAB_SIZE,
+    WINDOWED_FAMILIES,
+    tiny_model,
+)
 
 pytestmark = pytest.mark.tiny
 
@@ -92,6 +98,41 @@ def test_no_draft_changes_the_text(family: str, attention: str) -> None:
     assert seen["side"] >= 4, "other branches than the first must be accepted, too"
 
 
+@pytest.mark.parametrize(("family", "attention"), [*WINDOWED_FAMILIES, ("qwen3", "sdpa")])
+def test_sliding_windows_and_other_families_are_lossless_too(family: str, attention: str) -> None:
+    """The context is far longer than the window of eight."""
+    model = tiny_model(family, attention)
+    assert model.mode == "flexible"
+    num_accepted = 0
+    for seed in range(6):
+        prompt = [(3 * seed + 7 * at) % VOCAB_SIZE for at in range(20)]
+        choices = {"decoding": DecodingConfig(max_new_tokens=30)}
+        text = list(answer(model, prompt, **choices).token_ids)
+        assert text == library_answer(model, prompt, 30)
+        drafter = OracleDrafter([*prompt, *text], VOCAB_SIZE, seed)
+        drafted = answer(model, prompt, drafter=drafter, **choices)
+        assert list(drafted.token_ids) == text
+        num_accepted += drafted.stats.num_accepted_tokens
+    assert num_accepted >= 20
+
+
+@pytest.mark.parametrize("family", FAMILIES_WITHOUT_TREES)
+def test_a_model_that_takes_no_trees_decodes_plainly_and_says_why(family: str) -> None:
+    """Bloom takes no tree mask, and Mamba's state cannot be rolled back."""
+    model = tiny_model(family)
+    assert model.mode == "plain"
+    assert model.mode_reason.startswith("Plain decoding only: ")
+    prompt = [7, 3, 9, 3, 9]
+    session = lookahead.Session(model)
+    for _ in range(2):
+        finished = answer(
+            model, prompt, trie=Trie(), session=session, decoding=DecodingConfig(max_new_tokens=20)
+        )
+        assert finished.stats.mode == "plain"
+        assert list(finished.token_ids) == library_answer(model, prompt, 20)
+        prompt = [*prompt, *finished.token_ids, 4, 8]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_token_id_zero_is_an_ordinary_token(family: str) -> None:
     """The ancestor takes id 0 for "none": 30 of 180 of its fp32 generations came out wrong."""
@@ -115,7 +156,7 @@ def test_logits_over_a_tree_are_those_of_each_branch() -> None:
     model = tiny_model("llama")
     session = lookahead.Session(model)
     context = [3, 1, 4, 1, 5, 9]
-    model.adapter.prefill(context, session.cache)
+    session.run(context)
     token_ids = [2, 6, 5, 6, 0, 0, 7, 6]
     parents = [-1, 0, 1, 0, 3, 0, 5, 6]
     logits = model.adapter.verify(token_ids, parents, session.cache)

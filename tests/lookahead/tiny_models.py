@@ -3,15 +3,7 @@
 from functools import cache
 
 import torch
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from lookahead.loaded_model import LoadedModel
 from lookahead.loader import wrap_model
@@ -19,8 +11,11 @@ from lookahead.loader import wrap_model
 VOCAB_SIZE = 48
 END_TOKEN_ID = 5
 FAMILIES = ("llama", "qwen2", "gpt2")
+WINDOWED_FAMILIES = (("mistral", "sdpa"), ("gemma2", "eager"), ("gemma3_text", "sdpa"))
+FAMILIES_WITHOUT_TREES = ("bloom", "mamba")
 
 _SHARED = {"vocab_size": VOCAB_SIZE, "bos_token_id": 1, "eos_token_id": END_TOKEN_ID}
+_SMALL = {"initializer_range": 0.4, **_SHARED}  # large: text that does not repeat one token
 _ROTARY = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -28,9 +23,20 @@ _ROTARY = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 256,
-    "initializer_range": 0.4,  # large enough for text that does not repeat one token
     "pad_token_id": 2,
-    **_SHARED,
+    **_SMALL,
+}
+_WINDOW = {"sliding_window": 8, "head_dim": 8, "query_pre_attn_scalar": 8}
+_SHAPES = {
+    "llama": _ROTARY,
+    "qwen2": _ROTARY,
+    "qwen3": {**_ROTARY, "head_dim": 8},
+    "mistral": {**_ROTARY, "sliding_window": 8},
+    "gemma2": {**_ROTARY, **_WINDOW},
+    "gemma3_text": {**_ROTARY, **_WINDOW},
+    "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, **_SMALL},
+    "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4, **_SMALL},
+    "mamba": {"hidden_size": 32, "num_hidden_layers": 2, **_SMALL},
 }
 
 
@@ -43,12 +49,7 @@ def tiny_model(family: str, attention: str = "sdpa", dtype: str = "float64") -> 
 def tiny_hf_model(family: str, attention: str, dtype: str) -> PreTrainedModel:
     """A fresh stock model with the weights of `tiny_model`."""
     torch.manual_seed(7)
-    if family == "llama":
-        model = LlamaForCausalLM._from_config(LlamaConfig(**_ROTARY), attn_implementation=attention)
-    elif family == "qwen2":
-        model = Qwen2ForCausalLM._from_config(Qwen2Config(**_ROTARY), attn_implementation=attention)
-    else:
-        config = GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=256, **_SHARED)
-        config.initializer_range = 0.4
-        model = GPT2LMHeadModel._from_config(config, attn_implementation=attention)
+    config = AutoConfig.for_model(family, **_SHAPES[family])
+    choice = {} if family in FAMILIES_WITHOUT_TREES else {"attn_implementation": attention}
+    model = AutoModelForCausalLM.from_config(config, **choice)
     return model.to(getattr(torch, dtype)).eval()
