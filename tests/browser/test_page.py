@@ -9,66 +9,24 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from app import security, server
 from app.settings import Settings
 from tests.app.scripted_service import LOADING, READY, AnswerOptions, ScriptedService
+from tests.browser.watched_site import DESKTOP, PHONE, WatchedSite, answer, ask
 
 ANSWER = "Paris is the capital of France and has been so for about a thousand years or more."
 NUMBERS = "41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted"
 SECONDS_PER_WORD = 0.03
-DESKTOP: ViewportSize = {"width": 1280, "height": 800}
-PHONE: ViewportSize = {"width": 390, "height": 800}
 
 
-class Site:
-    """A running server, its scripted service, and what its pages did that they must not."""
+class Site(WatchedSite):
+    """A running server with its scripted service."""
 
     def __init__(self, browser: Browser, service: ScriptedService, address: str) -> None:
+        super().__init__(browser, address)
         self.service = service
-        self.address = address
-        self.complaints: list[str] = []
-        self._browser = browser
-
-    def open(self, path: str = "", *, size: ViewportSize = DESKTOP, scheme: str = "light") -> Page:
-        context = self._browser.new_context(
-            viewport=size,
-            color_scheme="dark" if scheme == "dark" else "light",
-            permissions=["clipboard-read", "clipboard-write"],
-        )
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("console", lambda message: self._note(message.type, message.text))
-        page.on("pageerror", lambda error: self._note("error", str(error)))
-        page.on("requestfinished", lambda request: self._note_request(request.url))
-        page.on(
-            "requestfailed",
-            lambda request: request.failure == "csp" or self._note_request(request.url),
-        )
-        page.goto(self.address + path)
-        expect(page.locator("#message textarea")).to_be_visible(timeout=30_000)
-        expect(page.locator("#status-line .text")).not_to_be_empty()
-        return page
-
-    def _note(self, kind: str, text: str) -> None:
-        # gradio's upload says the latter each time
-        if kind in ("error", "warning") and text != "Method not implemented.":
-            self.complaints.append(f"{kind}: {text}")
-
-    def _note_request(self, url: str) -> None:
-        if not url.startswith((self.address, "data:", "blob:")):
-            self.complaints.append(f"request to {url}")
-
-
-@pytest.fixture(scope="module")
-def browser(browser_path: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=browser_path, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -90,23 +48,10 @@ def site(browser: Browser, tmp_path: Path) -> Iterator[Site]:
                 yield site
             finally:
                 service.close()
-                for context in browser.contexts:
-                    context.close()
+                site.close()
                 running.should_exit = running.force_exit = True
                 thread.join()
     assert site.complaints == []
-
-
-def ask(page: Page, text: str) -> None:
-    page.locator("#message textarea").fill(text)
-    page.locator("#message textarea").press("Enter")
-    expect(page.locator("#chatbot .user.message").last).to_have_text(text)
-
-
-def answer(page: Page) -> str:
-    """The text of the last answer, without its numbers."""
-    parts = page.locator("#chatbot .bot-row")
-    return parts.nth(parts.count() - 2).inner_text().strip()
 
 
 def test_an_answer_streams_and_ends_with_its_numbers(site: Site) -> None:

@@ -1,0 +1,74 @@
+"""A running page as its tests see it: opened in a browser, asked, and watched for misbehaviour.
+
+Knows no service behind the page. Used by all tests of the page.
+"""
+
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+_PATIENCE = 30_000
+
+
+class WatchedSite:
+    """Opens pages of one address and notes what they did that they must not."""
+
+    def __init__(self, browser: Browser, address: str) -> None:
+        self.address = address
+        self.complaints: list[str] = []
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+
+    def open(self, path: str = "", *, size: ViewportSize = DESKTOP, scheme: str = "light") -> Page:
+        context = self._browser.new_context(
+            viewport=size,
+            color_scheme="dark" if scheme == "dark" else "light",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        self._contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("console", lambda message: self._note(message.type, message.text))
+        page.on("pageerror", lambda error: self._note("error", str(error)))
+        page.on("requestfinished", lambda request: self._note_request(request.url))
+        page.on(
+            "requestfailed",
+            lambda request: request.failure == "csp" or self._note_request(request.url),
+        )
+        page.goto(self.address + path)
+        expect(page.locator("#message textarea")).to_be_visible(timeout=_PATIENCE)
+        expect(page.locator("#status-line .text")).not_to_be_empty(timeout=_PATIENCE)
+        return page
+
+    def close(self) -> None:
+        """Close every page; what they still complain about is noted before."""
+        for context in self._contexts:
+            context.close()
+        self._contexts.clear()
+
+    def _note(self, kind: str, text: str) -> None:
+        # gradio's upload says the latter each time
+        if kind in ("error", "warning") and text != "Method not implemented.":
+            self.complaints.append(f"{kind}: {text}")
+
+    def _note_request(self, url: str) -> None:
+        if not url.startswith((self.address, "data:", "blob:")):
+            self.complaints.append(f"request to {url}")
+
+
+def ask(page: Page, text: str, *, timeout: float = 5_000) -> None:
+    """Ask in the open chat, and wait until the question stands in it (`timeout` in ms)."""
+    page.locator("#message textarea").fill(text)
+    page.locator("#message textarea").press("Enter")
+    expect(page.locator("#chatbot .user.message").last).to_have_text(text, timeout=timeout)
+
+
+def answer(page: Page) -> str:
+    """The text of the last answer, without its numbers and without what holds its place."""
+    parts = page.locator("#chatbot .bot-row")
+    return parts.nth(parts.count() - 2).inner_text().strip(" \n\u200b")
+
+
+def answer_line(page: Page) -> str:
+    """The line under the last answer."""
+    return page.locator("#chatbot .bot-row").last.inner_text().strip()
