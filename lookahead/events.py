@@ -1,6 +1,7 @@
 """What a generation tells its caller while it runs: one event a forward, then `Finished`.
 
-The `token_ids` of `PrefillDone` and of every `StepDone`, joined, are those of `Finished`.
+The `token_ids` of `PrefillDone` and of every `StepDone`, joined, are those of `Finished`, except
+where a stop rule took back tokens of earlier steps: `Finished` is then shorter.
 """
 
 from collections import Counter
@@ -86,6 +87,15 @@ class GenerationStats:
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
     draft_seconds: float = 0.0
+
+    def count_step(self, step: StepDone) -> None:
+        """Add one decode step."""
+        self.num_steps += 1
+        self.num_drafted_tokens += step.width - 1
+        self.num_accepted_tokens += step.accepted_length
+        self.accepted_by_source.update(step.draft.sources[node] for node in step.accepted_nodes)
+        self.decode_seconds += step.seconds
+        self.draft_seconds += step.draft_seconds
 
     @property
     def num_forwards(self) -> int:
