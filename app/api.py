@@ -10,14 +10,16 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
+from anyio import CapacityLimiter, WouldBlock, to_thread
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse
 
 from app import __version__
+from app.prompting import MessageTooLongError
 from app.services.errors import (
     EngineNotReadyError,
     NothingToAnswerError,
@@ -30,6 +32,8 @@ from lookahead.errors import ContextFullError, LookaheadError
 __all__ = ["ApiError", "CompletionService", "api_router", "parse_completion_request"]
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
+MAX_REQUESTS = 16  # answered or waiting; one model answers them one after the other
+_RETRY_SECONDS = 5
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _FINISH_REASONS = {"length": "length", "context": "length"}
 # Parameters that are not supported yet, with the values that change nothing.
@@ -74,18 +78,21 @@ class ApiError(Exception):
         kind: str = "invalid_request_error",
         parameter: str | None = None,
         code: str | None = None,
+        retry_seconds: int | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = {} if retry_seconds is None else {"Retry-After": str(retry_seconds)}
         self.body = {"error": {"message": message, "type": kind, "param": parameter, "code": code}}
 
 
 def api_router(service: CompletionService) -> APIRouter:
     """The routes, bound to the service that answers."""
     router = APIRouter()
+    places = CapacityLimiter(MAX_REQUESTS)
 
     @router.get("/health")
-    def health() -> dict[str, Any]:
+    async def health() -> dict[str, Any]:
         state = service.state
         return {
             "status": state.status,
@@ -99,9 +106,10 @@ def api_router(service: CompletionService) -> APIRouter:
     async def chat_completions(request: Request) -> JSONResponse:
         try:
             messages, options = parse_completion_request(await _read_json(request))
-            completion = await _complete(service, request, messages, options)
+            complete = partial(service.complete, messages, options)
+            completion = await _complete(complete, request, places)
         except ApiError as error:
-            return JSONResponse(error.body, status_code=error.status)
+            return JSONResponse(error.body, status_code=error.status, headers=error.headers)
         return JSONResponse(completion_body(completion))
 
     return router
@@ -122,15 +130,23 @@ async def _read_json(request: Request) -> object:
         return json.loads(body)
     except ValueError as error:
         raise ApiError(f"The request is not valid JSON: {error}.") from error
+    except RecursionError:
+        raise ApiError("The request is nested too deeply.") from None
 
 
 async def _complete(
-    service: CompletionService,
-    request: Request,
-    messages: list[dict[str, str]],
-    options: AnswerOptions,
+    complete: Callable[..., Completion], request: Request, places: CapacityLimiter
 ) -> Completion:
     """Answer in a thread; a client that goes away stops the model between two steps."""
+    try:
+        places.acquire_on_behalf_of_nowait(request)
+    except WouldBlock:
+        raise ApiError(
+            f"{MAX_REQUESTS} requests are being answered or waiting. Send this one again later.",
+            status=503,
+            kind="server_error",
+            retry_seconds=_RETRY_SECONDS,
+        ) from None
     gone = threading.Event()
 
     async def watch_client() -> None:
@@ -140,18 +156,22 @@ async def _complete(
 
     watcher = asyncio.create_task(watch_client())
     try:
-        return await run_in_threadpool(
-            service.complete, messages, options, is_cancelled=gone.is_set
+        return await to_thread.run_sync(
+            partial(complete, is_cancelled=gone.is_set),
+            limiter=CapacityLimiter(1),  # not the page's, for whose threads Stop would wait
+            abandon_on_cancel=True,
         )
     except (EngineNotReadyError, ServiceClosedError) as error:
         raise ApiError(str(error), status=503, kind="server_error") from error
-    except ContextFullError as error:
+    except (ContextFullError, MessageTooLongError) as error:
         raise ApiError(str(error), parameter="messages", code="context_length_exceeded") from error
     except (LookaheadError, NothingToAnswerError) as error:
         raise ApiError(str(error)) from error
     except ServiceError as error:
         raise ApiError(str(error), status=500, kind="server_error") from error
     finally:
+        places.release_on_behalf_of(request)
+        gone.set()  # when the server ends, nobody waits for the answer either
         watcher.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watcher
@@ -250,14 +270,25 @@ def _message(index: int, value: object) -> dict[str, str]:
 def _content(where: str, value: object) -> str:
     """A string, or OpenAI's list of text parts joined."""
     if isinstance(value, str):
-        return value
+        return _valid_text(where, value)
     if not isinstance(value, list):
         raise ApiError(f"{where} must be a string or a list of text parts.", parameter=where)
     for part in value:
         is_text = isinstance(part, Mapping) and part.get("type") == "text"
         if not is_text or not isinstance(part.get("text"), str):
             raise ApiError(f"{where} may hold text parts only.", parameter=where)
-    return "".join(part["text"] for part in value)
+    return _valid_text(where, "".join(part["text"] for part in value))
+
+
+def _valid_text(where: str, text: str) -> str:
+    """JSON can hold half of a surrogate pair, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ApiError(
+            f"{where} has half of a surrogate pair at character {error.start}.", parameter=where
+        ) from error
+    return text
 
 
 def _options(body: Mapping[str, Any]) -> AnswerOptions:

@@ -95,10 +95,18 @@ class SecurityMiddleware:
                 status_code=400,
             )
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host:
+        if origin is not None and _host_of(origin) != host:
             return PlainTextResponse(
                 "Requests from other sites are not allowed.\n", status_code=403
             )
+        return None
+
+
+def _host_of(origin: str) -> str | None:
+    """`http://localhost:7860` → `localhost:7860`; None: it is malformed."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
         return None
 
 

@@ -1,20 +1,28 @@
 """The HTTP API answers in OpenAI's shape, and says clearly what it refuses."""
 
+import asyncio
 import math
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
+from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app import __version__
-from app.api import ApiError, api_router, parse_completion_request
-from app.services.views import AnswerOptions
+from app.api import MAX_REQUESTS, ApiError, api_router, parse_completion_request
+from app.prompting import PromptBuilder, PromptMessage
+from app.services.views import AnswerOptions, Completion
 from lookahead.errors import ContextFullError
+from tests.app.scripted_engine import ByteTokenizer
 from tests.app.scripted_service import LOADING, ScriptedService
 
 HELLO = [{"role": "user", "content": "Hello"}]
+PATIENCE = 30
 
 
 @pytest.fixture
@@ -169,6 +177,23 @@ def test_what_is_not_json_is_refused(client: TestClient) -> None:
     assert client.post(path, content="[]", headers=json_type).status_code == 400
     large = b'{"x": "' + b"x" * (9 * 1024 * 1024) + b'"}'
     assert client.post(path, content=large, headers=json_type).status_code == 413
+    deep = client.post(path, content=b"[" * 100_000, headers=json_type)
+    assert (deep.status_code, "too deeply" in deep.text) == (400, True)
+
+
+@pytest.mark.parametrize("content", ['"\\ud800"', '[{"type": "text", "text": "a\\udc00"}]'])
+def test_half_a_surrogate_pair_is_refused(
+    client: TestClient, service: ScriptedService, content: str
+) -> None:
+    """JSON can hold one; no tokenizer takes it, which was an error of the server."""
+    refused = client.post(
+        "/v1/chat/completions",
+        content='{"messages": [{"role": "user", "content": ' + content + "}]}",
+        headers={"content-type": "application/json"},
+    )
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "messages[0].content"
+    assert not service.completed
 
 
 def test_a_model_that_is_not_ready_is_a_server_error(
@@ -180,14 +205,98 @@ def test_a_model_that_is_not_ready_is_a_server_error(
     assert refused.json()["error"]["type"] == "server_error"
 
 
-def test_a_prompt_that_does_not_fit_is_the_callers_error(
-    client: TestClient, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise ContextFullError("The prompt has 9,000 tokens; the model takes 8,192.")
+def too_long_for_the_engine() -> None:
+    raise ContextFullError("The prompt has 9,000 tokens; the model takes 8,192.")
 
-    monkeypatch.setattr(service, "complete", full)
+
+def too_long_for_a_prompt() -> None:
+    PromptBuilder(ByteTokenizer(), 16).build([PromptMessage("user", "x" * 9_000)])
+
+
+@pytest.mark.parametrize("refuse", [too_long_for_the_engine, too_long_for_a_prompt])
+def test_a_prompt_that_does_not_fit_is_the_callers_error(
+    client: TestClient,
+    service: ScriptedService,
+    monkeypatch: pytest.MonkeyPatch,
+    refuse: Callable[[], None],
+) -> None:
+    monkeypatch.setattr(service, "complete", lambda *_, **__: refuse())
     refused = ask(client)
     assert refused.status_code == 400
     assert refused.json()["error"]["code"] == "context_length_exceeded"
-    assert "9,000" in refused.json()["error"]["message"]
+    assert "9,0" in refused.json()["error"]["message"]
+
+
+class SlowService(ScriptedService):
+    """Answers when it is told to, as one model with much to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = threading.Event()
+        self.asked = threading.Semaphore(0)
+        self.given_up = threading.Semaphore(0)
+
+    def complete(self, *args: Any, is_cancelled: Callable[[], bool]) -> Completion:  # type: ignore[override]
+        self.asked.release()
+        while not self.may_answer.wait(0.01):
+            if is_cancelled():
+                self.given_up.release()
+                break
+        return super().complete(*args)
+
+
+def asking(service: ScriptedService) -> httpx.AsyncClient:
+    application = FastAPI()
+    application.include_router(api_router(service))
+    transport = httpx.ASGITransport(application)
+    return httpx.AsyncClient(transport=transport, base_url="http://server", timeout=PATIENCE)
+
+
+def test_many_requests_leave_the_page_its_threads_and_the_surplus_is_told_to_come_back() -> None:
+    """Forty waiting requests once held all threads: neither /health nor Stop was answered."""
+    service = SlowService()
+
+    async def run() -> tuple[list[httpx.Response], httpx.Response]:
+        async with asking(service) as client:
+            body = {"messages": HELLO}
+            requests = [
+                asyncio.create_task(client.post("/v1/chat/completions", json=body))
+                for _ in range(60)
+            ]
+            try:
+                for _ in range(MAX_REQUESTS):
+                    while not service.asked.acquire(blocking=False):
+                        await asyncio.sleep(0.01)
+                health = await asyncio.wait_for(client.get("/health"), PATIENCE)
+                await asyncio.wait_for(to_thread.run_sync(int), PATIENCE)  # as Stop is run
+            finally:
+                service.may_answer.set()
+            return await asyncio.gather(*requests), health
+
+    answers, health = asyncio.run(run())
+    assert health.json()["ready"] is True
+    assert sorted(answer.status_code for answer in answers) == [200] * MAX_REQUESTS + [503] * (
+        60 - MAX_REQUESTS
+    )
+    refused = next(answer for answer in answers if answer.status_code == 503)
+    assert int(refused.headers["retry-after"]) > 0
+    assert refused.json()["error"]["type"] == "server_error"
+    assert len(service.completed) == MAX_REQUESTS
+
+
+def test_a_server_that_ends_waits_for_no_answer() -> None:
+    service = SlowService()
+
+    async def run() -> None:
+        async with asking(service) as client:
+            request = asyncio.create_task(
+                client.post("/v1/chat/completions", json={"messages": HELLO})
+            )
+            while not service.asked.acquire(blocking=False):
+                await asyncio.sleep(0.01)
+            request.cancel()
+            await asyncio.wait([request], timeout=PATIENCE)
+            assert request.cancelled()
+            assert await to_thread.run_sync(service.given_up.acquire, True, PATIENCE)
+
+    asyncio.run(run())

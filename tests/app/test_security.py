@@ -56,7 +56,11 @@ def test_a_host_name_can_be_allowed() -> None:
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 @pytest.mark.parametrize(
-    "origin", ["http://attacker.example", "http://127.0.0.1:8000", "http://localhost:7860", "null"]
+    "origin",
+    [
+        *("http://attacker.example", "http://127.0.0.1:8000", "http://localhost:7860", "null"),
+        *("http://[", "http://]", "", "x"),  # malformed
+    ],
 )
 def test_another_origin_is_refused(method: str, origin: str) -> None:
     assert ask(method, origin=origin).status_code == 403
