@@ -5,6 +5,7 @@ positions, and either an additive tree mask (flexible mode) or a plan for strict
 knows no Trie and no sampling; the decode loop, the self-tests and nobody else call it.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,9 +18,11 @@ from lookahead.strict_attention import STRICT_ATTENTION, plan_tree, register_str
 
 __all__ = ["ModelAdapter"]
 
+_KNOWN_LAYER_KINDS = ("full_attention", "sliding_attention")
+
 
 class ModelAdapter:
-    """Runs `hf_model` for the decode loop.
+    """Runs `hf_model` for the decode loop; one thread at a time, other callers included.
 
     Args:
         hf_model: a stock causal language model in evaluation mode.
@@ -33,6 +36,26 @@ class ModelAdapter:
         config = hf_model.config.get_text_config(decoder=True)
         self._config = config
         self._windows = _attention_windows(config)
+        self._rope_switches = _rope_switches(config)
+
+    def max_draft_depth(self, root_position: int) -> float:
+        """Tokens that may be drafted behind a root without changing how positions are encoded.
+
+        Dynamic RoPE takes other frequencies once a forward reaches past a threshold, for all its
+        rows, and some kinds take others again with every further token.
+        """
+        depth = math.inf
+        for threshold, goes_on_changing in self._rope_switches:
+            if root_position < threshold:
+                depth = min(depth, threshold - 1 - root_position)
+            elif goes_on_changing:
+                return 0
+        return depth
+
+    @property
+    def unknown_layer_kinds(self) -> tuple[str, ...]:
+        """Kinds of attention layer whose masks over a tree we do not know how to make."""
+        return tuple(kind for kind in self._windows if kind not in _KNOWN_LAYER_KINDS)
 
     @property
     def attention(self) -> str:
@@ -168,6 +191,25 @@ class ModelAdapter:
             mask = torch.zeros(seen.shape, dtype=self.dtype, device=self.device)
             masks[kind] = mask.masked_fill_(~seen, torch.finfo(self.dtype).min)[None, None]
         return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def _rope_switches(config: object) -> list[tuple[int, bool]]:
+    """Context lengths beyond which the model rotates positions otherwise.
+
+    Each with whether it goes on changing beyond: longrope switches once from its short to its long
+    factors, "dynamic" scales anew with every length.
+    """
+    parameters = getattr(config, "rope_parameters", None) or {}
+    kinds = [parameters, *(value for value in parameters.values() if isinstance(value, dict))]
+    longest = getattr(config, "max_position_embeddings", None)
+    switches = []
+    for kind in kinds:
+        name = kind.get("rope_type")
+        if name in ("longrope", "dynamic"):
+            original = getattr(config, "original_max_position_embeddings", longest)
+            threshold = kind.get("original_max_position_embeddings", original)
+            switches.append((int(threshold or 0), name == "dynamic"))
+    return switches
 
 
 def _attention_windows(config: object) -> dict[str, int | None]:

@@ -19,6 +19,8 @@ class DecodingConfig:
             nearly free (strict bf16 and GPUs), 8 in fp32 on a CPU (see docs/lab-log.md).
         max_draft_depth: tokens on one drafted branch at most.
         prefill_chunk_length: prompt tokens per prefill forward, the same with drafting on or off.
+            Between two the answer can be cancelled. A model that can only be decoded plainly takes
+            its prompt in one piece.
     """
 
     max_new_tokens: int = 256

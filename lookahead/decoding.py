@@ -24,7 +24,6 @@ from lookahead.events import (
     PrefillDone,
     StepDone,
 )
-from lookahead.kv_cache import KVCache
 from lookahead.loaded_model import LoadedModel
 from lookahead.sampling import LogitsProcessor, TokenSampler
 from lookahead.session import Session
@@ -82,8 +81,7 @@ def generate(
         successors = model.successors if successors is None else successors
         drafter = TrieDrafter(trie, successors, masked_sequence_ids)
     sampler = TokenSampler(sampling or SamplingConfig(), model.vocab_size, process_logits)
-    answer = _Answer(session, prompt_ids, decoding, sampler)
-    answer.drafter, answer.stop = drafter, stop
+    answer = _Answer(session, prompt_ids, decoding, sampler, drafter=drafter, stop=stop)
     try:
         prefill = answer.prefill(is_cancelled)
         if prefill is not None:
@@ -131,19 +129,22 @@ class _Answer:
         prompt_ids: Sequence[int],
         decoding: DecodingConfig,
         sampler: TokenSampler,
+        *,
+        drafter: Drafter | None,
+        stop: StopRule | None,
     ) -> None:
         model = session.model
         _check_prompt(model, prompt_ids)
         self.model = model
         self.session = session
-        self.drafter: Drafter | None = None
-        self.stop: StopRule | None = None
         self.token_ids: list[int] = []
         self.reason: FinishReason | None = None
         self._prompt_ids = prompt_ids
         self._decoding = decoding
         self._room = min(decoding.max_new_tokens, model.context_length - len(prompt_ids))
         self._sampler = sampler
+        self._drafter = drafter
+        self._stop = stop
         self._mode = _Mode.choose(model, decoding)
         self.stats = GenerationStats(
             mode=model.mode_name(strict=bool(self._mode.row_class)),
@@ -186,64 +187,60 @@ class _Answer:
         started = time.perf_counter()
         draft = self._draft()
         draft_seconds = time.perf_counter() - started
-        logits, rows = self._verify(draft)
+        rows = self._mode.rows(draft.width)
+        logits = self.session.verify(draft, rows)
         acceptance = self._accept(draft, logits)
-        emitted = self._commit(draft, acceptance)
+        emitted = self._commit(acceptance)
         self._observe(draft, acceptance, logits)
-        seconds = time.perf_counter() - started
-        self._count(draft, acceptance, seconds, draft_seconds)
-        return StepDone(
+        step = StepDone(
             token_ids=emitted,
             accepted_length=acceptance.accepted_length,
             accepted_nodes=acceptance.nodes,
             width=draft.width,
-            rows=rows,
+            rows=rows or draft.width,
             draft=draft,
             match_length=draft.match_length,
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
             draft_seconds=draft_seconds,
         )
+        self.stats.count_step(step)
+        return step
 
     def _draft(self) -> DraftTree:
         """The likeliest tree that fits; the root alone without a drafter or without room."""
         left = self._room - len(self.token_ids)  # the bonus token takes one of them
-        depth = min(self._decoding.max_draft_depth, left - 1)
-        if self.drafter is None or depth < 1:
-            return DraftTree.root_only(self.token_ids[-1])
-        limits = DraftLimits(self._mode.max_width, depth, self.model.end_token_ids)
-        return self.drafter.draft(self.session.request, limits)
-
-    def _verify(self, draft: DraftTree) -> tuple[torch.Tensor, int]:
-        """Logits `[width, vocab]` of all nodes in one forward, and the rows that took."""
-        cache, adapter = self.session.cache, self.model.adapter
-        if not isinstance(cache, KVCache):
-            return self.session.run(draft.token_ids)[None], 1
-        rows = self._mode.rows(draft.width)
-        return adapter.verify(draft.token_ids, draft.parents, cache, strict_rows=rows), (
-            rows or draft.width
+        root_position = len(self.session.request) - 1
+        depth = min(
+            self._decoding.max_draft_depth,
+            left - 1,
+            self.model.adapter.max_draft_depth(root_position),
         )
+        if self._drafter is None or depth < 1:
+            return DraftTree.root_only(self.token_ids[-1])
+        limits = DraftLimits(self._mode.max_width, int(depth), self.model.end_token_ids)
+        draft = self._drafter.draft(self.session.request, limits)
+        assert draft.width <= limits.max_width, "a drafter keeps to the width it is given"
+        assert max(draft.depths) <= limits.max_depth, "a drafter keeps to the depth it is given"
+        return draft
 
     def _accept(self, draft: DraftTree, logits: torch.Tensor) -> Acceptance:
         """Follow the model's own choices from the root while the draft carries them."""
         committed = self.session.request.token_ids
         return accept(draft, lambda node, path: self._sampler.choose(logits[node], committed, path))
 
-    def _commit(self, draft: DraftTree, acceptance: Acceptance) -> tuple[int, ...]:
-        """Append the accepted tokens and the bonus; gather the KV of root and accepted nodes."""
-        cache = self.session.cache
-        if isinstance(cache, KVCache):
-            root_slot = len(self.session.request) - 1
-            cache.keep(root_slot, [root_slot + node for node in (0, *acceptance.nodes)])
+    def _commit(self, acceptance: Acceptance) -> tuple[int, ...]:
+        """Gather the KV of root and accepted nodes; append the accepted tokens and the bonus."""
+        self.session.keep(acceptance.nodes)
         return self._emit(acceptance.token_ids)
 
     def _observe(self, draft: DraftTree, acceptance: Acceptance, logits: torch.Tensor) -> None:
         """Let the drafter learn from every verified row."""
-        if self.drafter is None:
+        if self._drafter is None:
             return
         count = min(NUM_SUCCESSORS, logits.shape[1])
         top_ids = np.full((draft.width, NUM_SUCCESSORS), -1, np.int32)
         top_ids[:, :count] = logits.topk(count).indices.cpu().numpy()
-        self.drafter.observe(draft, acceptance.nodes, top_ids)
+        self._drafter.observe(draft, acceptance.nodes, top_ids)
 
     def _emit(self, token_ids: Sequence[int]) -> tuple[int, ...]:
         """Commit tokens one by one up to where plain decoding would end; returns those emitted."""
@@ -254,7 +251,7 @@ class _Answer:
                 self._end(FinishReason.END, num_cut=len(token_ids) - index - 1)
                 break
             self.token_ids.append(token_id)
-            kept = self.stop(self.token_ids) if self.stop else None
+            kept = self._stop(self.token_ids) if self._stop else None
             if kept is not None:
                 num_cut = len(self.token_ids) - kept + len(token_ids) - index - 1
                 del self.token_ids[kept:]
@@ -271,17 +268,6 @@ class _Answer:
     def _end(self, reason: FinishReason, num_cut: int) -> None:
         self.reason = reason
         self.stats.num_cut_tokens = num_cut
-
-    def _count(
-        self, draft: DraftTree, acceptance: Acceptance, seconds: float, draft_seconds: float
-    ) -> None:
-        stats = self.stats
-        stats.num_steps += 1
-        stats.num_drafted_tokens += draft.width - 1
-        stats.num_accepted_tokens += acceptance.accepted_length
-        stats.accepted_by_source.update(draft.sources[node] for node in acceptance.nodes)
-        stats.decode_seconds += seconds
-        stats.draft_seconds += draft_seconds
 
 
 def _check_prompt(model: LoadedModel, prompt_ids: Sequence[int]) -> None:

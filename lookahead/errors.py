@@ -5,7 +5,10 @@ LookaheadError
 ├── ModelSetupError         the embedded model could not be fetched, checked or converted
 ├── UnsupportedModeError    the mode asked for is not possible with this model on this machine
 ├── ContextFullError        the prompt does not fit into the model's context
-└── InvalidRequestError     a value in the request is out of its range
+├── InvalidRequestError     a value in the request is out of its range
+└── BlobFormatError         (blob.py) saved bytes are damaged or of another version
+    ├── SegmentFormatError      (segment.py)
+    └── SuccessorFormatError    (successors.py)
 """
 
 __all__ = [

@@ -28,8 +28,8 @@ from lookahead.trie import Trie
 
 __all__ = ["generate_hf"]
 
-# Of each model in memory: what it can do and its recycled successors. Holds no model alive.
-_known_models: WeakKeyDictionary[PreTrainedModel, tuple[str, SuccessorTable]] = WeakKeyDictionary()
+# What each model in memory can do, so that it is tested once. Holds no model alive.
+_known_modes: WeakKeyDictionary[PreTrainedModel, str] = WeakKeyDictionary()
 
 
 def generate_hf(
@@ -41,6 +41,7 @@ def generate_hf(
     trie: Trie | None = None,
     seed: int | None = None,
     on_tokens: Callable[[Sequence[int]], None] | None = None,
+    successors: SuccessorTable | None = None,
     **model_kwargs: Any,
 ) -> torch.Tensor | GenerateDecoderOnlyOutput:
     """Continue one prompt `[1, length]`; returns `[1, length + new]`, as `generate()` does.
@@ -53,6 +54,7 @@ def generate_hf(
         trie: drafts from it and adds the sequence to it; None: a Trie of this call's own.
         seed: of the sampling noise; None: one is drawn.
         on_tokens: told of the tokens of every forward as they come.
+        successors: recycled successors, to be kept from call to call; None: this call's own.
 
     Raises:
         InvalidRequestError: several prompts, padding, beams, or a cache that holds tokens.
@@ -81,6 +83,7 @@ def generate_hf(
         trie=Trie() if trie is None else trie,
         decoding=DecodingConfig(max_new_tokens=generation_config.max_length - len(prompt_ids)),
         sampling=sampling,
+        successors=successors,
         process_logits=process_logits if len(logits_processor) else None,
         stop=stop,
     ):
@@ -97,12 +100,9 @@ def generate_hf(
 
 def _wrap(model: PreTrainedModel) -> LoadedModel:
     """The model, tested once; without end tokens of its own: the stopping criteria know them."""
-    if model not in _known_models:
-        tested = wrap_model(model)
-        _known_models[model] = (tested.mode, tested.successors)
-    mode, successors = _known_models[model]
-    wrapped = wrap_model(model, mode=mode)
-    return replace(wrapped, successors=successors, end_token_ids=frozenset())
+    wrapped = wrap_model(model, mode=_known_modes.get(model))
+    _known_modes[model] = wrapped.mode
+    return replace(wrapped, end_token_ids=frozenset())
 
 
 def _check(

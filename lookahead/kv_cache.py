@@ -68,8 +68,8 @@ class KVCache(Cache):
 
     @property
     def length(self) -> int:
-        """Slots in use."""
-        return self._windows[0].length
+        """Slots in use in every layer; a forward that failed may have filled only some."""
+        return min(window.length for window in self._windows)
 
     def reserve(self, length: int, like: torch.Tensor) -> torch.Tensor:
         """The buffer, grown to at least `length` slots shaped like `[1, kv_heads, n, head_dim]`."""

@@ -80,7 +80,9 @@ def load_model(
     report("Loading the tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(path)
     report("Loading the weights")
-    hf_model = _load_weights(path, chosen_device, dtype, attention, weights, facts)
+    hf_model = _load_weights(
+        path, chosen_device, dtype, attention=attention, weights=weights, facts=facts
+    )
     model = _describe(hf_model, tokenizer, path, str(name), context_length)
     fingerprint = runtime_fingerprint(weights, model.dtype, chosen_device)
     model = replace(
@@ -159,6 +161,7 @@ def _load_weights(
     path: Path,
     device: torch.device,
     dtype: str,
+    *,
     attention: str | None,
     weights: str,
     facts: MutableMapping[str, str],
@@ -183,10 +186,11 @@ def _load_weights(
     if not _cpu_multiplies_bf16():
         return load(torch.float32)
     key = f"row_cost_ratio:{runtime_fingerprint(weights, torch.bfloat16, device)}"
-    if key in facts and float(facts[key]) > _MAX_ROW_COST_RATIO:
+    known = _number(facts.get(key))
+    if known is not None and known > _MAX_ROW_COST_RATIO:
         return load(torch.float32)
     hf_model = load(torch.bfloat16)
-    if key not in facts:
+    if known is None:
         adapter = ModelAdapter(hf_model)
         vocab_size = int(hf_model.config.get_text_config(decoder=True).vocab_size)
         ratio = row_cost_ratio(adapter, vocab_size, 16)
@@ -195,6 +199,14 @@ def _load_weights(
         if ratio > _MAX_ROW_COST_RATIO:
             return load(torch.float32)
     return hf_model
+
+
+def _number(text: str | None) -> float | None:
+    """A measured number; None where it is unknown or damaged."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
 
 
 @contextmanager
@@ -234,12 +246,14 @@ def _choose_mode(model: LoadedModel, strict: bool | None, report: Report) -> Loa
     if not wants_strict:
         reason = "Flexible mode: equal to plain decoding up to numerical ties."
         return replace(model, mode_reason=reason)
-    if model.strictness.problem:
-        return _refuse_or(model, strict, mode="flexible", reason=model.strictness.problem)
+    strictness = model.strictness
+    if strictness.problem:
+        return _refuse_or(model, strict, mode="flexible", reason=strictness.problem)
     reason = "Strict mode: bit for bit the text of plain decoding" + (
-        ", and of the library's own generate()." if model.is_stock else "."
+        ", and of the library's own generate()." if strictness.is_stock else "."
     )
-    return replace(model, mode="strict", mode_reason=reason)
+    known = replace(model, find_strictness=lambda *_: strictness)  # measured once
+    return replace(known, mode="strict", mode_reason=reason)
 
 
 def _refuse_or(model: LoadedModel, strict: bool | None, mode: str, reason: str) -> LoadedModel:
@@ -250,6 +264,9 @@ def _refuse_or(model: LoadedModel, strict: bool | None, mode: str, reason: str) 
 
 def _tree_problem(model: LoadedModel) -> str:
     """Why drafts cannot be verified with this model; empty if they can."""
+    unknown = model.adapter.unknown_layer_kinds
+    if unknown:
+        return f"Plain decoding only: this model has layers of an unknown kind ({unknown[0]})."
     try:
         error = tree_error(model.adapter, model.vocab_size)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as caught:

@@ -21,7 +21,7 @@ MAX_PROBED_ROWS = 32
 _CONTEXT_LENGTH = 24
 _TIMED_ROUNDS = 15
 _MIN_COMPARED_TOKENS = 16  # of the pool of 32, at every row count
-_TOKENS_PER_DOUBLING = 0.42
+_FEWEST_ROWS = 4
 _FOLD_LENGTHS = (*range(1, 300, 3), 511, 512, 513, 1024, 1500, 2049)
 
 
@@ -32,38 +32,31 @@ class RowClasses:
     Args:
         classes: disjoint groups of row counts, each ascending; a count whose bits depend on the
             row's index or neighbours is in none.
-        seconds: of one forward, by row count.
         matches_stock: whether one row gives the bits of the library's own decode step.
     """
 
     classes: tuple[tuple[int, ...], ...]
-    seconds: dict[int, float]
     matches_stock: bool
 
     def best(self, max_rows: int) -> tuple[int, ...]:
         """The class to decode in; empty if none allows a draft.
 
-        The one with the best expected rate at `max_rows` at most: tokens a step, taken to grow
-        with the logarithm of the rows (docs/lab-log.md), by what the forward costs.
+        That of one row where it allows a draft of `_FEWEST_ROWS`, since its plain steps need no
+        padding; else the one that allows the widest draft at `max_rows` at most. Not decided by
+        timing: the class decides the bits, so it must not change with the machine's load.
         """
-        best: tuple[int, ...] = ()
-        best_rate = 0.0
-        for group in self.classes:
-            members = tuple(rows for rows in group if rows <= max_rows) or group[:1]
-            rate = max(
-                (1 + _TOKENS_PER_DOUBLING * math.log2(rows)) / self.seconds[rows]
-                for rows in members
-            )
-            if members[-1] > 1 and rate > best_rate:
-                best, best_rate = group, rate
-        return best
+
+        def worth(group: tuple[int, ...]) -> tuple[bool, int, int]:
+            widest = max((rows for rows in group if rows <= max_rows), default=group[0])
+            return group[0] == 1 and widest >= _FEWEST_ROWS, widest, -group[0]
+
+        return max((group for group in self.classes if group[-1] > 1), key=worth, default=())
 
     def to_json(self) -> str:
         """Serialize."""
         return json.dumps(
             {
                 "classes": self.classes,
-                "seconds": sorted(self.seconds.items()),
                 "matches_stock": self.matches_stock,
             }
         )
@@ -74,7 +67,6 @@ class RowClasses:
         known = json.loads(text)
         return cls(
             tuple(tuple(group) for group in known["classes"]),
-            dict(known["seconds"]),
             known["matches_stock"],
         )
 
@@ -90,12 +82,11 @@ def find_row_classes(
     pool = _probe_ids(vocab_size, MAX_PROBED_ROWS)
     cache = _probe_cache(adapter, vocab_size)
     classes: list[tuple[list[int], dict[int, torch.Tensor]]] = []
-    seconds: dict[int, float] = {}
     for num_rows in range(1, MAX_PROBED_ROWS + 1):
         if num_rows % 8 == 1:
             report(f"comparing bits at {num_rows} to {num_rows + 7} rows")
         num_tokens = min(len(pool), max(_MIN_COMPARED_TOKENS, num_rows))
-        logits, seconds[num_rows] = _logits_by_token(adapter, cache, pool[:num_tokens], num_rows)
+        logits = _logits_by_token(adapter, cache, pool[:num_tokens], num_rows)
         if logits is None:
             continue
         for members, known in classes:
@@ -103,13 +94,12 @@ def find_row_classes(
                 members.append(num_rows)
                 break
         else:
-            whole, _ = _logits_by_token(adapter, cache, pool, num_rows)
+            whole = _logits_by_token(adapter, cache, pool, num_rows)
             if whole is not None:
                 classes.append(([num_rows], whole))
     stock = _stock_logits(adapter, vocab_size, pool[0])
     return RowClasses(
         classes=tuple(tuple(members) for members, _ in classes),
-        seconds=seconds,
         matches_stock=any(
             members[0] == 1 and torch.equal(known[pool[0]], stock) for members, known in classes
         ),
@@ -118,28 +108,22 @@ def find_row_classes(
 
 def _logits_by_token(
     adapter: ModelAdapter, cache: KVCache, token_ids: Sequence[int], num_rows: int
-) -> tuple[dict[int, torch.Tensor] | None, float]:
-    """Logits of each token at `num_rows` rows, and the seconds of the fastest forward.
-
-    None for logits that depend on the row's index or its neighbours.
+) -> dict[int, torch.Tensor] | None:
+    """Logits of each token at `num_rows` rows; None if they depend on index or neighbours.
 
     The tokens are run in order, a full forward at a time, then in reverse: every row index is
     taken, and each token has met two of them among different neighbours.
     """
     logits: dict[int, torch.Tensor] = {}
-    fastest = math.inf
     for order in (list(token_ids), list(token_ids)[::-1]):
         for start in range(0, len(order), num_rows):
             batch = [order[(start + row) % len(order)] for row in range(num_rows)]
-            started = time.perf_counter()
             rows = adapter.verify(batch, [-1] * num_rows, cache, strict_rows=num_rows)
-            rows[0, 0].item()
-            fastest = min(fastest, time.perf_counter() - started)
             cache.truncate(_CONTEXT_LENGTH)
             for token_id, row in zip(batch, rows, strict=True):
                 if not torch.equal(logits.setdefault(token_id, row.clone()), row):
-                    return None, fastest
-    return logits, fastest
+                    return None
+    return logits
 
 
 def fold_is_exact(adapter: ModelAdapter) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lookahead.draft import TokenSource
+from lookahead.draft import DraftTree, TokenSource
 from lookahead.kv_cache import Cache, KVCache, new_stock_cache
 from lookahead.loaded_model import LoadedModel
 from lookahead.request_view import RequestView
@@ -20,7 +20,8 @@ class Session:
     """KV and token ids of one conversation on one model.
 
     Invariant between generations: `token_ids` are the prompt and the answer as emitted, and the
-    cache holds the first `cached_length` of them: all but the last, drafting on or off.
+    cache holds the prompt and all of the answer but its last token, drafting on or off; nothing
+    where it cannot be rolled back.
     """
 
     def __init__(self, model: LoadedModel) -> None:
@@ -54,6 +55,20 @@ class Session:
         logits = self.model.adapter.prefill(token_ids, self.cache, start)
         self._stock_length = start + len(token_ids)
         return logits
+
+    def verify(self, draft: DraftTree, strict_rows: int | None) -> torch.Tensor:
+        """Run a draft behind the committed tokens; logits `[width, vocab]`. See `ModelAdapter`."""
+        if not isinstance(self.cache, KVCache):
+            return self.run(draft.token_ids)[None]
+        return self.model.adapter.verify(
+            draft.token_ids, draft.parents, self.cache, strict_rows=strict_rows
+        )
+
+    def keep(self, nodes: Sequence[int]) -> None:
+        """Of the draft just verified, keep the root and the accepted `nodes` in the cache."""
+        if isinstance(self.cache, KVCache):
+            root_slot = len(self.request) - 1
+            self.cache.keep(root_slot, [root_slot + node for node in (0, *nodes)])
 
     def begin(self, prompt_ids: Sequence[int]) -> int:
         """Turn to a new prompt; returns how many of its tokens need no prefill.

@@ -4,6 +4,7 @@ Both are chosen once per loaded model, since its text depends on them. Called by
 the first time strict mode is asked for.
 """
 
+import contextlib
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 
@@ -73,7 +74,7 @@ def _row_classes(
     report: Callable[[str], None],
 ) -> RowClasses:
     key = f"row_classes:{fingerprint}"
-    if key in facts:
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # unknown, or damaged
         return RowClasses.from_json(facts[key])
     report("Comparing the bits of every row count (once per machine)")
     classes = find_row_classes(adapter, vocab_size, report)

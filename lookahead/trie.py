@@ -144,7 +144,10 @@ class Trie:
         self, sequences: Iterable[tuple[int | None, TokenSource, Sequence[int] | IntArray]]
     ) -> list[int]:
         """Add sequences given as (sequence id or None, source, token ids): all of them or none."""
-        named = [(given, source, as_words(token_ids)) for given, source, token_ids in sequences]
+        named = [
+            (given, TokenSource(source), as_words(token_ids))
+            for given, source, token_ids in sequences
+        ]
         with self._lock:
             sequence_ids = self._name([given for given, _, _ in named])
             fresh = []

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 import lookahead
 from lookahead import DecodingConfig, FinishReason, SamplingConfig, Session, Trie
+from lookahead.draft import DraftTree
+from lookahead.drafter import DraftLimits
 from lookahead.errors import ContextFullError, InvalidRequestError, UnsupportedModeError
 from lookahead.loaded_model import LoadedModel
+from lookahead.request_view import RequestView
 from tests.lookahead.oracle_drafter import OracleDrafter
 from tests.lookahead.tiny_models import END_TOKEN_ID, VOCAB_SIZE, tiny_model
 
@@ -68,6 +72,32 @@ def test_steps_account_for_every_token_and_every_forward(model: LoadedModel, see
     assert forwards[1:] == [step.rows for step in steps]
     assert stats.num_accepted_tokens == accepted == sum(stats.accepted_by_source.values())
     assert stats.num_drafted_tokens == sum(step.width - 1 for step in steps)
+
+
+def test_a_drafter_that_ignores_its_limits_is_found_out(model: LoadedModel) -> None:
+    class Greedy(OracleDrafter):
+        def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+            return super().draft(request, replace(limits, max_depth=limits.max_depth + 9))
+
+    with pytest.raises(AssertionError, match="depth"):
+        run(model, PROMPT, drafter=Greedy([], VOCAB_SIZE, 3), **sampled(3, 3))
+
+
+def test_a_failing_forward_leaves_a_session_that_goes_on(model: LoadedModel) -> None:
+    """Some layers had the new rows and some had not, and the next forward died of it."""
+    session = Session(model)
+    first = run(model, PROMPT, session=session, **sampled(1))[-1]
+    longer = [*PROMPT, *first.token_ids, *range(30)]
+
+    def fail(module: object, args: object) -> None:
+        raise MemoryError("out of memory")
+
+    hook = model.hf_model.model.layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(MemoryError):
+        run(model, longer, session=session, **sampled(1))
+    hook.remove()
+    again = run(model, longer, session=session, **sampled(1))[-1]
+    assert again.token_ids == run(model, longer, **sampled(1))[-1].token_ids
 
 
 def test_events_joined_are_the_answer(model: LoadedModel) -> None:

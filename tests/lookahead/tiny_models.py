@@ -12,7 +12,7 @@ VOCAB_SIZE = 48
 END_TOKEN_ID = 5
 FAMILIES = ("llama", "qwen2", "gpt2")
 WINDOWED_FAMILIES = (("mistral", "sdpa"), ("gemma2", "eager"), ("gemma3_text", "sdpa"))
-FAMILIES_WITHOUT_TREES = ("bloom", "mamba")
+FAMILIES_WITHOUT_TREES = ("bloom", "mamba", "llama4_text")
 
 _SHARED = {"vocab_size": VOCAB_SIZE, "bos_token_id": 1, "eos_token_id": END_TOKEN_ID}
 _SMALL = {"initializer_range": 0.4, **_SHARED}  # large: text that does not repeat one token
@@ -34,6 +34,26 @@ _SHAPES = {
     "mistral": {**_ROTARY, "sliding_window": 8},
     "gemma2": {**_ROTARY, **_WINDOW},
     "gemma3_text": {**_ROTARY, **_WINDOW},
+    "phi3": {
+        **_ROTARY,
+        "original_max_position_embeddings": 32,
+        "rope_scaling": {
+            "rope_type": "longrope",
+            "short_factor": [1.0] * 4,
+            "long_factor": [4.0] * 4,
+            "rope_theta": 10_000.0,
+            "factor": 8.0,
+        },
+    },
+    "llama4_text": {
+        **_ROTARY,
+        "head_dim": 8,
+        "attention_chunk_size": 32,
+        "intermediate_size_mlp": 48,
+        "num_local_experts": 2,
+        "interleave_moe_layer_step": 10,
+        "no_rope_layers": [1, 0],
+    },
     "gpt2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 256, **_SMALL},
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4, **_SMALL},
     "mamba": {"hidden_size": 32, "num_hidden_layers": 2, **_SMALL},

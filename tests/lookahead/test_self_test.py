@@ -1,0 +1,59 @@
+"""What the self-tests find, and how a row class is chosen from it."""
+
+import pytest
+
+from lookahead.self_test import RowClasses, find_row_classes, row_cost_ratio, tree_error
+from lookahead.strictness import find_strictness
+from tests.lookahead.tiny_models import VOCAB_SIZE, tiny_model
+
+pytestmark = pytest.mark.tiny
+
+
+@pytest.mark.parametrize(
+    ("classes", "max_rows", "best"),
+    [
+        (((1,), (2, 3), (4, 8, 16)), 16, (4, 8, 16)),
+        (((1,), (2, 3), (4, 8, 16)), 3, (4, 8, 16)),
+        (((1, 2, 4, 8), (3, 5, 32)), 32, (1, 2, 4, 8)),
+        (((1, 2), (3, 4, 5)), 16, (3, 4, 5)),
+        (((1,), (16, 32)), 8, (16, 32)),
+        (((1,), (2,)), 16, (2,)),
+        (((1,),), 16, ()),
+        ((), 16, ()),
+    ],
+)
+def test_the_class_is_that_of_one_row_or_the_widest(
+    classes: tuple[tuple[int, ...], ...], max_rows: int, best: tuple[int, ...]
+) -> None:
+    assert RowClasses(classes, matches_stock=False).best(max_rows) == best
+
+
+def test_classes_are_disjoint_and_survive_being_written_down() -> None:
+    adapter = tiny_model("llama").adapter
+    found = find_row_classes(adapter, VOCAB_SIZE)
+    members = [rows for group in found.classes for rows in group]
+    assert len(members) == len(set(members))
+    assert set(members) <= set(range(1, 33))
+    assert 1 in members
+    assert found.matches_stock, "one row through strict attention is one row of the library"
+    assert RowClasses.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
+def test_a_damaged_fact_is_measured_anew(damaged: str) -> None:
+    adapter = tiny_model("llama").adapter
+    facts = {"row_classes:here": damaged}
+    found = find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts)
+    assert found.row_class
+    assert RowClasses.from_json(facts["row_classes:here"]).classes
+
+
+def test_a_wrong_mask_is_seen_in_the_tree_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = tiny_model("llama").adapter
+    assert tree_error(adapter, VOCAB_SIZE) < 1e-6
+    monkeypatch.setattr(adapter, "_windows", {"full_attention": 8})
+    assert tree_error(adapter, VOCAB_SIZE) > 1e-3
+
+
+def test_the_cost_of_rows_is_a_ratio() -> None:
+    assert row_cost_ratio(tiny_model("llama").adapter, VOCAB_SIZE, 1) == 1
