@@ -40,7 +40,6 @@ NO_NETWORK_SIGNS = (
     "Max retries exceeded",
     "Read timed out",
     "ProxyError",
-    "from versions: none",
 )
 
 
@@ -188,8 +187,9 @@ def explain_pip(complaints: str) -> str:
         )
     return (
         "pip could not install the packages; the lines above say why. If it finds no matching "
-        "distribution, this Python is too new or too old for one of them: Python 3.12 is a good "
-        "choice. Otherwise start again."
+        f"distribution, this Python ({sys.version_info[0]}.{sys.version_info[1]}) is too new or "
+        f"too old for one of them: delete {VENV} and start with another one; Python 3.12 is a "
+        "good choice. Otherwise start again."
     )
 
 
