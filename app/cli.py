@@ -69,7 +69,7 @@ def _chat(settings: Settings, terminal: Terminal) -> int:
         _prepare_model(settings, terminal)
         from app.server import serve  # only now: gradio takes seconds, other commands need none
 
-        serve(settings, listening_socket)
+        serve(settings, listening_socket, terminal.say)
     return 0
 
 

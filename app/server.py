@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = ["create_application", "serve"]
 
-logger = logging.getLogger(__name__)
-
 _MAX_UPLOAD_SIZE = "100mb"
 
 
-def serve(settings: Settings, listening_socket: socket.socket) -> None:
+def serve(settings: Settings, listening_socket: socket.socket, say: Callable[[str], None]) -> None:
     """Serve page and API until Ctrl-C; the model loads while the page is already up.
+
+    Args:
+        say: tells the user where the page is.
 
     Raises:
         KeyboardInterrupt: it was interrupted, and everything was closed in order.
@@ -48,7 +49,7 @@ def serve(settings: Settings, listening_socket: socket.socket) -> None:
             address = _address(listening_socket)
 
             def started() -> None:
-                logger.info("Lookahead Chat is at %s (Ctrl-C ends it)", address)
+                say(f"Lookahead Chat is at {address} (Ctrl-C ends it)")
                 service.start()
                 if settings.open_browser:
                     threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()

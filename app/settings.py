@@ -1,8 +1,8 @@
 """What a user can set, each with its default, and where the values come from.
 
 Precedence: command line, `LOOKAHEAD_CHAT_*` environment, `config.toml` in the config folder,
-defaults. A setting has one name in all of them: `log_level` is `--log-level` on the command line,
-`LOOKAHEAD_CHAT_LOG_LEVEL` in the environment and `log_level` in the file.
+defaults. `log_level` is `--log-level` on the command line, `LOOKAHEAD_CHAT_LOG_LEVEL` in the
+environment and `log_level` in the file; on the command line a few have another name (`_FLAGS`).
 
 Knows no page and runs no engine. Called by the command line; read by the server.
 """
@@ -24,6 +24,11 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
 
 _ENVIRONMENT_PREFIX = "LOOKAHEAD_CHAT_"
+_FLAGS = {
+    "allowed_hosts": "--allowed-host",
+    "lookahead": "--no-lookahead",
+    "open_browser": "--open",
+}
 
 
 class SettingsError(Exception):
@@ -89,7 +94,7 @@ def resolve(
     for name, parse in _PARSERS.items():
         variable = _ENVIRONMENT_PREFIX + name.upper()
         places = (
-            (command_line.get(name), f"--{name.replace('_', '-')}"),
+            (command_line.get(name), _FLAGS.get(name, f"--{name.replace('_', '-')}")),
             (environment.get(variable) or None, variable),
             (config.get(name), f"{name} in {config_path}"),
         )

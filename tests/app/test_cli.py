@@ -1,5 +1,6 @@
 """The command line: what it hands over to server, import and pytest, and what it says of errors."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from app import __version__, cli
 from app.services.views import EngineState, ImportSnapshot
-from app.settings import Settings
+from app.settings import Settings, SettingsError, resolve
 from lookahead.errors import ModelSetupError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,8 +28,9 @@ class Served:
         self.settings: list[Settings] = []
         self.during: Callable[[], None] = lambda: None
 
-    def serve(self, settings: Settings, listening_socket: Any) -> None:
+    def serve(self, settings: Settings, listening_socket: Any, say: Callable[[str], None]) -> None:
         self.settings.append(settings)
+        say("It is here.")
         with listening_socket:
             self.during()
 
@@ -109,6 +111,25 @@ def test_errors_are_one_sentence_on_stderr(
     assert served.settings == []
 
 
+def test_where_the_page_is_does_not_hang_on_the_log_level(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["--log-level", "error"]) == 0
+    assert capsys.readouterr() == ("", "It is here.\n")
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Settings)])
+def test_an_error_names_a_flag_that_exists(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--open-browser and --allowed-hosts were named, and are none."""
+    with pytest.raises(SettingsError) as refused:
+        resolve({name: object()}, {}, tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main(["chat", "--help"])
+    assert f"{str(refused.value).split()[0]} " in capsys.readouterr().out.replace(",", " ")
+
+
 def test_a_model_that_is_nowhere_is_told_before_the_page_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -126,7 +147,7 @@ def test_ctrl_c_ends_cleanly(served: Served, capsys: pytest.CaptureFixture[str])
     before = signal.getsignal(signal.SIGINT)
     served.during = lambda: signal.raise_signal(signal.SIGINT)
     assert cli.main([]) == 130
-    assert capsys.readouterr().err == "Stopped.\n"
+    assert capsys.readouterr().err == "It is here.\nStopped.\n"
     assert signal.getsignal(signal.SIGINT) is before
 
 
