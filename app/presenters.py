@@ -29,6 +29,7 @@ __all__ = [
 
 _UNTITLED = "New chat"
 _NO_TEXT_YET = "\u200b"  # keeps the answer's place, so that the line below it stays the second part
+_NO_BREAK = "\u00a0"
 _MAX_SKIPPED_SHOWN = 200
 _REASONS = {
     "length": "ended at the token limit",
@@ -91,7 +92,7 @@ def _joined(numbers: AnswerNumbers | None, status: str, ending: str, notice: str
 
 
 def numbers_line(numbers: AnswerNumbers) -> str:
-    """`41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted`."""
+    """`41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted`; parts stay whole."""
     parts = [_count(numbers.num_forwards, "forward")]
     if numbers.num_steps:
         speed = numbers.tokens_per_second
@@ -101,7 +102,7 @@ def numbers_line(numbers: AnswerNumbers) -> str:
             *parts,
             f"{numbers.acceptance_rate:.0%}".replace("%", " %") + " accepted",
         ]
-    return " · ".join(parts)
+    return " · ".join(part.replace(" ", _NO_BREAK) for part in parts)
 
 
 def chat_list(

@@ -25,10 +25,10 @@ _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "\\[", "right": "\\]", "display": True},
     {"left": "\\(", "right": "\\)", "display": False},
 ]
-_PLACEHOLDER = """### What would you like to know?
-Everything stays on this machine. Earlier chats and your documents suggest the next words, and the
-model checks them: its own answer, in fewer steps.
-"""
+_PLACEHOLDER = (  # a line end within a paragraph would be shown as one
+    "### What would you like to know?\nEverything stays on this machine. Earlier chats and your "
+    "documents suggest the next words, and the model checks them: its own answer, in fewer steps."
+)
 _CHAT_LIST = '<nav aria-label="Chats"><ul></ul><p>No chats yet.</p></nav>'
 _STATUS_LINE = '<p role="status"><span class="dot"></span><span class="text"></span></p>'
 _IMPORT_REPORT = (
@@ -191,7 +191,11 @@ def _documents_tab() -> DocumentsTab:
             )
             start = gr.Button("Import", variant="primary", scale=0, min_width=100)
         files = gr.File(
-            label="Or drop files here", file_count="multiple", height=140, elem_id="import-files"
+            label="Or drop files here",
+            show_label=False,
+            file_count="multiple",
+            height=140,
+            elem_id="import-files",
         )
         with gr.Row(elem_id="import-progress"):
             report = _scripted("import_report", presenters.import_report(None), _IMPORT_REPORT)

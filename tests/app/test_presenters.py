@@ -18,7 +18,10 @@ from tests.app.scripted_service import NOW, NUMBERS, READY
 
 QUESTION = ChatMessage(1, 7, "user", "Is `List<String>` fine?", "complete")
 ANSWER = ChatMessage(2, 7, "assistant", "It is.", "complete", NUMBERS)
-LINE = "41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted"
+LINE = (
+    "41\u00a0tokens/s · 2.9\u00a0tokens\u00a0per\u00a0step · 37\u00a0forwards"
+    " · 62\u00a0%\u00a0accepted"
+)
 
 
 def parts(message: dict[str, Any]) -> list[str]:
@@ -81,12 +84,12 @@ def test_the_line_says_when_the_model_is_what_an_answer_waits_for() -> None:
 
 def test_an_answer_of_one_forward_claims_no_speed() -> None:
     numbers = replace(NUMBERS, num_steps=0, num_forwards=1, tokens_per_second=0.0)
-    assert presenters.numbers_line(numbers) == "1 forward"
+    assert presenters.numbers_line(numbers) == "1\u00a0forward"
 
 
 def test_slow_answers_show_a_decimal() -> None:
     assert presenters.numbers_line(replace(NUMBERS, tokens_per_second=3.14)).startswith(
-        "3.1 tokens/s"
+        "3.1\u00a0tokens/s"
     )
 
 

@@ -118,7 +118,7 @@ def wait_until_over(page: Page) -> None:
 
 
 def tokens_per_step(page: Page) -> float:
-    found = re.search(r"([\d.]+) tokens per step", answer_line(page))
+    found = re.search(r"([\d.]+)\s+tokens\s+per\s+step", answer_line(page))
     assert found, answer_line(page)
     return float(found[1])
 
@@ -162,7 +162,9 @@ def test_an_imported_answer_is_drafted_from_the_document(
         page.get_by_label("Folder or file on this machine").fill(str(note))
         page.get_by_role("button", name="Import").click()
         expect(page.get_by_text("Imported: 1 document")).to_be_visible(timeout=PATIENCE)
-        expect(page.get_by_role("cell", name="months.md")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_role("cell", name="months.md", exact=True)).to_be_visible(
+            timeout=PATIENCE
+        )
         page.get_by_role("tab", name="Chat").click()
         assert ask_anew(page, QUESTION) == first_run.answer
         saved = saved_answer(data_dir, page)
