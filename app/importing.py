@@ -14,7 +14,14 @@ from pathlib import Path
 
 from charset_normalizer import from_bytes
 
-__all__ = ["DocumentFile", "FoundFile", "SkippedFile", "find_files", "read_document"]
+__all__ = [
+    "DocumentFile",
+    "FoundFile",
+    "SkippedFile",
+    "find_files",
+    "read_document",
+    "uploaded_files",
+]
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
@@ -50,18 +57,29 @@ _MARKED_ENCODINGS = (  # longer marks first: that of UTF-32 begins with that of 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file that looks like text. `name` is its path inside the folder that was named."""
+    """A file that looks like text.
+
+    Args:
+        name: its path inside the folder that was named.
+        uri: where it comes from; the same again the next time it is imported.
+    """
 
     path: Path
     name: str
+    uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedFile:
-    """A file that is not taken in, and the reason for people."""
+    """A file that is not taken in, and the reason for people.
+
+    Args:
+        is_read: whether it was opened, so that what was read from it earlier is there no more.
+    """
 
     path: Path
     reason: str
+    is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +88,9 @@ class DocumentFile:
 
     path: Path
     name: str
+    uri: str
     text: str
-    encoding: str
     sha256: str
-
-    @property
-    def uri(self) -> str:
-        """Where the document came from."""
-        return self.path.as_uri()
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[FoundFile | SkippedFile]:
@@ -96,7 +109,13 @@ def find_files(paths: Iterable[Path]) -> Iterator[FoundFile | SkippedFile]:
         if root.is_dir():
             yield from _walk(root)
         else:
-            yield FoundFile(root, root.name)
+            yield FoundFile(root, root.name, root.as_uri())
+
+
+def uploaded_files(paths: Iterable[Path]) -> Iterator[FoundFile]:
+    """Copies of files that came through the browser: known by their names, wherever they lie."""
+    for path in paths:
+        yield FoundFile(path, path.name, f"upload:{path.name}")
 
 
 def _walk(root: Path) -> Iterator[FoundFile | SkippedFile]:
@@ -130,7 +149,7 @@ def _judge(path: Path, root: Path) -> FoundFile | SkippedFile:
     if path.is_symlink():
         return _refuse_link(path, root)
     if path.suffix.lower() in _TEXT_SUFFIXES or path.name.lower() in _TEXT_NAMES:
-        return FoundFile(path, path.relative_to(root).as_posix())
+        return FoundFile(path, path.relative_to(root).as_posix(), path.as_uri())
     return SkippedFile(path, "not a kind of file that is imported from folders")
 
 
@@ -151,15 +170,16 @@ def read_document(found: FoundFile) -> DocumentFile | SkippedFile:
     except OSError as error:
         return SkippedFile(found.path, _explain(error))
     if isinstance(data, str):
-        return SkippedFile(found.path, data)
-    decoded = _decode(data)
-    if decoded is None:
-        return SkippedFile(found.path, "not text (binary, or an unknown encoding)")
-    text, encoding = decoded
+        return SkippedFile(found.path, data, is_read=True)
+    text = _decode(data)
+    if text is None:
+        reason = "not text (binary, or an unknown encoding)"
+        return SkippedFile(found.path, reason, is_read=True)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
-        return SkippedFile(found.path, "empty")
-    return DocumentFile(found.path, found.name, text, encoding, hashlib.sha256(data).hexdigest())
+        return SkippedFile(found.path, "empty", is_read=True)
+    sha256 = hashlib.sha256(data).hexdigest()
+    return DocumentFile(found.path, found.name, found.uri, text, sha256)
 
 
 def _read_bytes(path: Path) -> bytes | str:
@@ -177,27 +197,27 @@ def _read_bytes(path: Path) -> bytes | str:
     return data
 
 
-def _decode(data: bytes) -> tuple[str, str] | None:
-    """Text and encoding; None for what is no text."""
+def _decode(data: bytes) -> str | None:
+    """The text; None for what is no text."""
     for mark, encoding in _MARKED_ENCODINGS:
         if data.startswith(mark):
             return _decode_as(data, encoding)
     if b"\0" in data:
         return None
-    decoded = _decode_as(data, "utf-8")
-    if decoded is not None:
-        return decoded
+    text = _decode_as(data, "utf-8")
+    if text is not None:
+        return text
     best = from_bytes(data).best()
     return None if best is None else _decode_as(data, best.encoding)
 
 
-def _decode_as(data: bytes, encoding: str) -> tuple[str, str] | None:
+def _decode_as(data: bytes, encoding: str) -> str | None:
     try:
         text = data.decode(encoding)
     except (UnicodeDecodeError, LookupError):
         return None
     num_controls = sum(character < " " and character not in "\t\n\r\f\v\x1b" for character in text)
-    return None if num_controls * 100 > len(text) else (text, encoding)
+    return None if num_controls * 100 > len(text) else text
 
 
 def _explain(error: OSError | RuntimeError) -> str:

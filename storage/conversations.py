@@ -1,4 +1,4 @@
-"""The chats: creating, listing, renaming, deleting.
+"""The chats: creating, listing, deleting.
 
 Knows nothing of messages but that they go with their chat. Called by the app's services.
 """
@@ -34,15 +34,6 @@ class Conversations:
         if row is None:
             raise not_found(conversation_id)
         return conversation(row)
-
-    def rename(self, conversation_id: int, title: str) -> None:
-        """Give the chat another title; its place in the list stays. Raises RecordNotFoundError."""
-        with self._connections.transaction() as connection:
-            cursor = connection.execute(
-                "UPDATE conversations SET title = ? WHERE id = ?", [title, conversation_id]
-            )
-            if not cursor.rowcount:
-                raise not_found(conversation_id)
 
     def delete(self, conversation_id: int) -> list[int]:
         """Delete the chat with all that came of it, and overwrite where it stood.

@@ -47,7 +47,12 @@ class Database:
         self.successors = Successors(self._connections)
         self.facts = Facts(self._connections)
         self.settings = StoredSettings(self._connections)
-        self.database_id: str = self.settings.get("database_id")
+        try:
+            self.database_id: str = self.settings.get("database_id")
+            self.sources.repair_index()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close every connection, of all threads. Idempotent."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
+from storage.conversations import not_found as no_such_chat
 from storage.errors import RecordExistsError, RecordNotFoundError
 from storage.generations import insert_generation
 from storage.records import (
@@ -40,16 +41,6 @@ CURRENT_BRANCH = """
         FROM branch JOIN messages ON messages.id = branch.parent_id
     )
     SELECT messages.* FROM branch JOIN messages USING (id) ORDER BY distance DESC
-"""
-
-NEWEST_LEAF = """
-    WITH RECURSIVE branch (id) AS (
-        VALUES (?)
-        UNION ALL
-        SELECT (SELECT max(id) FROM messages WHERE parent_id = branch.id)
-        FROM branch WHERE branch.id IS NOT NULL
-    )
-    SELECT max(id) FROM branch
 """
 
 
@@ -176,32 +167,16 @@ class Messages:
             raise not_found(message_id)
         return message(row)
 
-    def children(self, message_id: int) -> list[Message]:
-        """The messages that follow this one, one per branch, oldest first."""
-        rows = self._connections.rows(
-            "SELECT * FROM messages WHERE parent_id = ? ORDER BY id", [message_id]
-        )
-        return [message(row) for row in rows]
-
-    def select_branch(self, message_id: int) -> None:
-        """Make the branch through this message current, down to its newest leaf.
-
-        Raises RecordNotFoundError.
-        """
-        conversation_id = self.get(message_id).conversation_id
-        with self._connections.transaction() as connection:
-            (leaf_id,) = connection.execute(NEWEST_LEAF, [message_id]).fetchone()
-            connection.execute(
-                "UPDATE conversations SET current_message_id = ? WHERE id = ?",
-                [leaf_id, conversation_id],
-            )
-
     def list(self, conversation_id: int) -> list[Message]:
-        """The current branch, first message first: the one that was written or selected last.
+        """The current branch, first message first: the one that was written last.
 
-        Empty for a chat without messages, and for one that does not exist.
+        Raises RecordNotFoundError where there is no such chat.
         """
         rows = self._connections.rows(CURRENT_BRANCH, [conversation_id])
+        if not rows and not self._connections.rows(
+            "SELECT 1 FROM conversations WHERE id = ?", [conversation_id]
+        ):
+            raise no_such_chat(conversation_id)
         return [message(row) for row in rows]
 
 
@@ -213,9 +188,7 @@ def require_place(connection: Connection, conversation_id: int, parent_id: int |
         [parent_id, parent_id, conversation_id],
     ).fetchone()
     if found is None:
-        raise RecordNotFoundError(
-            f"Chat {conversation_id} does not exist; it may have been deleted."
-        )
+        raise no_such_chat(conversation_id)
     if not found[0]:
         raise RecordNotFoundError(f"Chat {conversation_id} has no message {parent_id}.")
 

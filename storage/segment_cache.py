@@ -8,20 +8,18 @@ import hashlib
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
 from storage.errors import DatabaseDamagedError, DataFolderError, storage_error
 from storage.times import now
-from storage.token_blobs import pack_token_ids, unpack_token_ids
 from storage.upgrade import prepare_file, prepare_folder
 
 __all__ = ["SegmentCache"]
 
 logger = logging.getLogger(__name__)
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 BUSY_TIMEOUT_SECONDS = 10.0
 
 CREATE_SEGMENTS = """
@@ -30,7 +28,6 @@ CREATE_SEGMENTS = """
         tokenizer_id INTEGER NOT NULL,
         data BLOB NOT NULL,
         sha256 TEXT NOT NULL,
-        sequence_ids BLOB NOT NULL,
         updated_at TEXT NOT NULL,
         PRIMARY KEY (database_id, tokenizer_id)
     )
@@ -51,32 +48,29 @@ class SegmentCache:
 
     def load(self, tokenizer_id: int) -> bytes | None:
         """The segment saved last, or None where there is none that is whole."""
-        row = self._row("data, sha256", tokenizer_id)
-        if row is None:
+        rows = self._execute(
+            "SELECT data, sha256 FROM segments WHERE database_id = ? AND tokenizer_id = ?",
+            (self._database_id, tokenizer_id),
+        )
+        if not rows:
             return None
-        data, checksum = row
+        [(data, checksum)] = rows
         if hashlib.sha256(data).hexdigest() != checksum:
             logger.warning("The cached segment in %s is damaged and will be rebuilt", self._path)
             self.drop(tokenizer_id)
             return None
         return bytes(data)
 
-    def covers(self, tokenizer_id: int) -> frozenset[int]:
-        """The ids of the sequences in the segment saved last; empty where there is none."""
-        row = self._row("sequence_ids, NULL", tokenizer_id)
-        return frozenset() if row is None else frozenset(unpack_token_ids(row[0]).tolist())
-
-    def save(self, tokenizer_id: int, data: bytes, covers: Iterable[int]) -> None:
-        """Replace the segment; `covers` are the ids of the sequences in it."""
+    def save(self, tokenizer_id: int, data: bytes) -> None:
+        """Replace the segment."""
         values = (
             self._database_id,
             tokenizer_id,
             data,
             hashlib.sha256(data).hexdigest(),
-            pack_token_ids(sorted(covers)),
             now(),
         )
-        self._execute("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)
+        self._execute("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?)", values)
 
     def drop(self, tokenizer_id: int) -> None:
         """Delete the segment and overwrite where it stood."""
@@ -84,13 +78,6 @@ class SegmentCache:
             "DELETE FROM segments WHERE database_id = ? AND tokenizer_id = ?",
             (self._database_id, tokenizer_id),
         )
-
-    def _row(self, columns: str, tokenizer_id: int) -> tuple[bytes, str] | None:
-        rows = self._execute(
-            f"SELECT {columns} FROM segments WHERE database_id = ? AND tokenizer_id = ?",
-            (self._database_id, tokenizer_id),
-        )
-        return rows[0] if rows else None
 
     def _execute(self, sql: str, values: tuple[object, ...]) -> list[tuple[bytes, str]]:
         """Run one statement in a transaction; a file that is damaged is removed first."""

@@ -4,18 +4,22 @@ Knows no tokenizer and no file formats. Called by the app's services; `messages.
 chat's history.
 """
 
+import logging
 import re
+import sqlite3
 
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
-from storage.errors import RecordExistsError, RecordNotFoundError
+from storage.errors import DatabaseDamagedError, RecordExistsError, RecordNotFoundError
 from storage.records import DocumentMatch, Source
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time
 from storage.token_blobs import TokenIds
 
 __all__ = ["Sources", "ensure_history_source"]
+
+logger = logging.getLogger(__name__)
 
 SELECT_SOURCES = """
     SELECT sources.*, coalesce((
@@ -45,8 +49,10 @@ class Sources:
     ) -> tuple[int, list[int]]:
         """Save a document with its text and its tokens as one sequence, in one transaction.
 
-        Returns the source's id and the sequences' ids: one, or none for an empty document. Raises
-        RecordExistsError where a document of the same content is there.
+        It takes the place of what was read from the same `uri` before; where there was something,
+        `erase_deleted_words` is to be called in the end. Returns the source's id and the sequences'
+        ids: one, or none for an empty document. Raises RecordExistsError where a document of the
+        same content is there.
         """
         with self._connections.transaction() as connection:
             same = connection.execute("SELECT id FROM sources WHERE sha256 = ?", [sha256])
@@ -62,6 +68,7 @@ class Sources:
             connection.execute(
                 "INSERT INTO document_texts (source_id, text) VALUES (?, ?)", [source_id, text]
             )
+            delete_versions(connection, uri, except_id=source_id)
             return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
 
     def add_sequence(self, source_id: int, token_ids: TokenIds, tokenizer_id: int) -> list[int]:
@@ -143,22 +150,47 @@ class Sources:
                 )
                 if not cursor.rowcount:
                     raise not_found(source_id)
-            # Deleting from FTS5 only adds a mark; rewriting the index takes the words out.
-            connection.execute(
-                "INSERT INTO document_texts_fts (document_texts_fts) VALUES ('optimize')"
-            )
+            rebuild_index(connection)
         self._connections.truncate_log()
         return sequence_ids
 
-    def list_without_sequence(self, tokenizer_id: int) -> list[Source]:
-        """The documents that a tokenizer has not indexed yet, except empty ones."""
-        rows = self._connections.rows(
-            f"{SELECT_SOURCES} WHERE kind = 'document' AND num_characters > 0 AND NOT EXISTS"
+    def delete_versions(self, uri: str, *, except_id: int | None = None) -> None:
+        """Delete what was read from there, but for one document; then see `add_document`."""
+        with self._connections.transaction() as connection:
+            delete_versions(connection, uri, except_id=except_id)
+
+    def erase_deleted_words(self) -> None:
+        """Overwrite where the words of replaced documents stood, in the search index too."""
+        with self._connections.transaction() as connection:
+            rebuild_index(connection)
+        self._connections.truncate_log()
+
+    def repair_index(self) -> None:
+        """Build the search index anew where it alone is damaged: the texts stand elsewhere."""
+        try:
+            self.search("a", limit=1)
+        except DatabaseDamagedError as error:
+            code = getattr(error.__cause__, "sqlite_errorcode", None)
+            if code != sqlite3.SQLITE_CORRUPT_VTAB:
+                raise
+            logger.warning("The search index was damaged and is built anew")
+            with self._connections.transaction() as connection:
+                # Its list of segments is emptied first: with a broken one it cannot be opened.
+                connection.execute(
+                    "UPDATE document_texts_fts_data"
+                    " SET block = cast(substr(block, 1, 4) || x'000000' AS BLOB) WHERE id = 10"
+                )
+                rebuild_index(connection)
+
+    def next_without_sequence(self, tokenizer_id: int, *, after: int = 0) -> int | None:
+        """The first document above `after` that a tokenizer has not indexed yet, by rising id."""
+        row = self._connections.row(
+            "SELECT id FROM sources WHERE kind = 'document' AND id > ? AND NOT EXISTS"
             " (SELECT 1 FROM sequences WHERE source_id = sources.id AND tokenizer_id = ?)"
-            " ORDER BY id",
-            [tokenizer_id],
+            " ORDER BY id LIMIT 1",
+            [after, tokenizer_id],
         )
-        return [source(row) for row in rows]
+        return None if row is None else int(row["id"])
 
     def list(self) -> list[Source]:
         """All documents, the one imported last first."""
@@ -189,6 +221,22 @@ def add_tokens(
             connection, source_id=source_id, tokenizer_id=tokenizer_id, token_ids=token_ids
         )
     ]
+
+
+def delete_versions(connection: Connection, uri: str, *, except_id: int | None) -> None:
+    """Delete what was read from there but for one, within the caller's transaction."""
+    connection.execute(
+        "DELETE FROM sources WHERE uri = ? AND kind = 'document' AND id IS NOT ?", [uri, except_id]
+    )
+
+
+def rebuild_index(connection: Connection) -> None:
+    """Write the search index anew, within the caller's transaction.
+
+    Deleting from FTS5 only adds a mark, so this takes the words out. Not 'optimize': in SQLite
+    3.40 the thousandth in a row leaves an index that cannot be read.
+    """
+    connection.execute("INSERT INTO document_texts_fts (document_texts_fts) VALUES ('rebuild')")
 
 
 def not_found(source_id: int) -> RecordNotFoundError:

@@ -6,15 +6,16 @@ service.state                      -> EngineState
 service.wait_until_ready(timeout)  -> EngineState
 service.conversations()            -> list[storage.Conversation], newest first
 service.messages(conversation_id)  -> list[ChatMessage], the current branch in order
-service.rename_conversation(conversation_id, title)
 service.delete_conversation(conversation_id)
 service.ask(conversation_id | None, text, options)   -> AnswerJob
 service.regenerate(conversation_id, options)         -> AnswerJob
 service.running_job(conversation_id)                 -> AnswerJob | None
 service.complete([{"role", "content"}], options, is_cancelled=None) -> Completion
 service.import_paths(paths)        -> ImportJob
+service.import_uploads(paths)      -> ImportJob
 service.running_import()           -> ImportJob | None
 service.documents()                -> list[storage.Source]
+service.delete_document(source_id)
 service.trie_statistics()          -> lookahead.trie.TrieStatistics | None
 service.close()
 

@@ -46,18 +46,13 @@ class AnswerTask:
 
     def abandon(self) -> None:
         """It never began: the answer stays empty, and is marked as stopped."""
-        with self.job.save_lock:
-            if not self.job.is_discarded:
-                try:
-                    self._database.messages.finish_answer(
-                        self.job.message_id, text="", token_ids=(), status="stopped"
-                    )
-                except StorageError as error:  # recovered at the next start
-                    logger.warning("a stopped answer could not be marked: %s", error)
-        self._end(status="stopped")
+        self._break_off("stopped")
 
     def fail(self, sentence: str) -> None:
         """Keep what was said, mark the answer as failed and say why."""
+        self._break_off("failed", sentence)
+
+    def _break_off(self, status: FinalStatus, error: str = "") -> None:
         text = self._transcript.text if self._transcript else ""
         token_ids = self._transcript.token_ids if self._transcript else ()
         with self.job.save_lock:
@@ -67,12 +62,12 @@ class AnswerTask:
                         self.job.message_id,
                         text=text,
                         token_ids=token_ids,
-                        status="failed",
-                        error=sentence,
+                        status=status,
+                        error=error,
                     )
-                except StorageError as error:  # recovered at the next start
-                    logger.warning("a failed answer could not be marked: %s", error)
-        self._end(status="failed", text=text, error=sentence)
+                except StorageError as failure:  # recovered at the next start
+                    logger.warning("an answer could not be marked as %s: %s", status, failure)
+        self._end(status=status, text=text, error=error)
 
     def run(self, bench: Workbench) -> None:
         """Write the answer; errors are the worker's to catch."""
@@ -163,7 +158,7 @@ class AnswerTask:
         history = [*prompt.token_ids[prompt.user_turn_start :], *transcript.token_ids]
         with self.job.save_lock:
             if not self.job.is_discarded:
-                sequence_id = self._database.messages.finish_answer(
+                self._database.messages.finish_answer(
                     self.job.message_id,
                     text=transcript.text,
                     token_ids=transcript.token_ids,
@@ -181,8 +176,7 @@ class AnswerTask:
                         NewSequence(bench.tokenizer_id, history) if transcript.token_ids else None
                     ),
                 )
-                if sequence_id is not None:
-                    bench.keeper.add_history(sequence_id, history)
+        bench.keeper.catch_up()
         self._end(
             status=status,
             text=transcript.text,

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from app.importing import FoundFile, SkippedFile, find_files, uploaded_files
 from app.services.answering import AnswerTask
 from app.services.completing import CompletionTask
+from app.services.documents import DocumentImports
 from app.services.engine import Engine, LookaheadEngine
 from app.services.errors import (
     BusyError,
@@ -19,12 +21,12 @@ from app.services.errors import (
     NothingToAnswerError,
     ServiceClosedError,
 )
-from app.services.import_work import ImportWork
 from app.services.jobs import AnswerJob, ImportJob
+from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
 from app.services.views import AnswerOptions, ChatMessage, Completion, EngineState, ServiceConfig
 from app.services.workbench import Workbench
-from app.services.worker import Worker, explain
+from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
 from storage import Conversation, Database, Source
 
@@ -35,7 +37,6 @@ logger = logging.getLogger(__name__)
 _TITLE_LENGTH = 60
 _CLOSE_SECONDS = 60.0  # for the last step, the last file and the last saving
 _CLOSE_LOADING_SECONDS = 10.0  # for the part of loading that runs; it leaves nothing to save
-_POLL_SECONDS = 0.1
 
 
 class ChatService:
@@ -55,15 +56,17 @@ class ChatService:
             self._load, EngineState("preparing", "Starting the engine …", config.model)
         )
         self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
-        self._import: tuple[ImportJob, threading.Thread] | None = None
+        self._documents = DocumentImports(self._database, self._worker)
+        self._lease = DataFolderLease(config.data_dir)
         self._is_closed = False
         self._lock = threading.RLock()
 
     def start(self) -> None:
         """Begin loading the model; returns at once."""
-        recovered = self._database.messages.recover_interrupted()
-        if recovered:
-            logger.info("%d interrupted answers were kept as far as they had come", recovered)
+        if self._engine.can_answer and self._lease.take():
+            recovered = self._database.messages.recover_interrupted()
+            if recovered:
+                logger.info("%d interrupted answers were kept as far as they had come", recovered)
         self._worker.start()
 
     def _load(self, show: Callable[[EngineState], None]) -> Workbench:
@@ -84,11 +87,7 @@ class ChatService:
             if self._is_closed:
                 return
             self._is_closed = True
-            running_import = self._import
-        if running_import is not None:
-            job, thread = running_import
-            job.cancel()
-            thread.join(_CLOSE_SECONDS)
+        self._documents.close(_CLOSE_SECONDS)
         is_loaded = self._worker.bench is not None
         if not self._worker.close(_CLOSE_SECONDS if is_loaded else _CLOSE_LOADING_SECONDS):
             logger.log(
@@ -96,6 +95,7 @@ class ChatService:
                 "the engine did not end in time; what it was doing is given up",
             )
         self._database.close()
+        self._lease.release()
 
     # ------------------------------------------------------------------------------------- chats
 
@@ -113,20 +113,17 @@ class ChatService:
             for message in self._database.messages.list(conversation_id)
         ]
 
-    def rename_conversation(self, conversation_id: int, title: str) -> None:
-        """Give a chat another title."""
-        self._database.conversations.rename(conversation_id, _title_of(title))
-
     def delete_conversation(self, conversation_id: int) -> None:
         """Delete a chat with all that came of it; an answer being written for it is stopped."""
         with self._lock:
-            task = self._tasks.pop(conversation_id, None)
-            if task is not None:
-                task.job.stop()
+            task = self._tasks.get(conversation_id)
             with task.job.save_lock if task is not None else contextlib.nullcontext():
+                sequence_ids = self._database.conversations.delete(conversation_id)
                 if task is not None:
                     task.job.is_discarded = True
-                sequence_ids = self._database.conversations.delete(conversation_id)
+            if task is not None:
+                task.job.stop()
+                self._is_over(task.job)
         self._forget(sequence_ids)
         self._worker.submit(_DropSession(conversation_id))
 
@@ -238,38 +235,23 @@ class ChatService:
         Raises:
             BusyError: another import is running.
         """
+        return self._import(find_files(paths))
+
+    def import_uploads(self, paths: Iterable[Path]) -> ImportJob:
+        """Take in copies of files that came through the browser; see `import_paths`.
+
+        A file takes the place of the one of the same name that was uploaded before.
+        """
+        return self._import(uploaded_files(paths))
+
+    def _import(self, files: Iterable[FoundFile | SkippedFile]) -> ImportJob:
         with self._lock:
             self._require_open()
-            if self.running_import() is not None:
-                raise BusyError("An import is running. Wait for it, or cancel it.")
-            job = ImportJob()
-            thread = threading.Thread(
-                target=self._run_import, args=(job, list(paths)), name="import", daemon=True
-            )
-            self._import = (job, thread)
-            thread.start()
-            return job
+            return self._documents.start(files)
 
     def running_import(self) -> ImportJob | None:
         """The import that is running."""
-        job = self._import[0] if self._import is not None else None
-        return job if job is not None and not job.snapshot().is_over else None
-
-    def _run_import(self, job: ImportJob, paths: Sequence[Path]) -> None:
-        try:
-            while self._worker.wait_until_ready(_POLL_SECONDS).status not in ("ready", "failed"):
-                if job.is_cancelled:
-                    job.show(status="cancelled")
-                    return
-            bench = self._worker.bench
-            if bench is None:
-                raise EngineNotReadyError(self.state.detail)
-            ImportWork(self._database, bench.keeper, bench.import_tokenizer, job).run(paths)
-        except Exception as error:  # the thread's boundary: logged, shown in a sentence
-            logger.exception("an import failed")
-            job.show(status="failed", error=explain(error, "The import failed"))
-        finally:
-            self._worker.request_idle_work()
+        return self._documents.running()
 
     def documents(self) -> list[Source]:
         """The imported documents, the latest first."""

@@ -1,4 +1,4 @@
-"""The task of answering one request of `/v1`: nothing is saved, nothing becomes history.
+"""The task of answering one request of `/v1`: nothing is saved, nothing is learned.
 
 Knows the workbench. Run by the worker, waited for by the chat service.
 """
@@ -76,6 +76,7 @@ class CompletionTask:
                 prompt,
                 self._options,
                 session_key=_SESSION_KEY,
+                is_remembered=False,
                 is_cancelled=lambda: self._stop.is_set() or self._is_cancelled(),
             ):
                 transcript.take(event)

@@ -35,7 +35,13 @@ class GenerationRequest:
 
 
 class Engine(Protocol):
-    """Loads models and generates."""
+    """Loads models and generates.
+
+    Attributes:
+        can_answer: False for one that is there for the tokenizer alone.
+    """
+
+    can_answer: bool
 
     def load(
         self,
@@ -57,6 +63,8 @@ class Engine(Protocol):
 
 class LookaheadEngine:
     """The real engine."""
+
+    can_answer = True
 
     def load(
         self,

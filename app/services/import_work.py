@@ -6,18 +6,15 @@ its own, so that chats go on.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from app.importing import DocumentFile, FoundFile, SkippedFile, find_files, read_document
+from app.importing import DocumentFile, FoundFile, SkippedFile, read_document
 from app.prompting import encode_text, find_control_ids
 from app.services.jobs import ImportJob
 from app.services.trie_keeper import TrieKeeper
 from storage import Database, RecordExistsError
 
 __all__ = ["ImportWork"]
-
-_FIRST_BATCH_LENGTH = 250_000  # tokens before the Trie is told; later batches grow with the Trie
 
 
 @dataclass
@@ -34,32 +31,33 @@ class ImportWork:
     job: ImportJob
     _control_ids: frozenset[int] = field(init=False)
     _skipped: list[tuple[str, str]] = field(default_factory=list)
-    _pending: list[tuple[int, list[int]]] = field(default_factory=list)
+    _has_replaced: bool = False
     _num_documents: int = 0
     _num_tokens: int = 0
 
     def __post_init__(self) -> None:
         self._control_ids = find_control_ids(self.tokenizer)
 
-    def run(self, paths: Iterable[Path]) -> None:
-        """Take in what the paths name; what was saved before an error or a cancel stays."""
+    def run(self, files: Iterable[FoundFile | SkippedFile]) -> None:
+        """Take in the files; what was saved before an error or a cancel stays."""
         self.job.show(status="running")
         try:
-            files = self._find(paths)
-            for num_done, found in enumerate(files):
+            for num_done, found in enumerate(self._collect(files)):
                 if self.job.is_cancelled:
                     break
                 self.job.show(current=str(found.path), num_files_done=num_done)
                 self._take(found)
                 self._show_counts(num_done + 1)
         finally:
-            self._tell_trie()
+            if self._has_replaced:
+                self.database.sources.erase_deleted_words()
+            self.keeper.reconcile()
         status = "cancelled" if self.job.is_cancelled else "complete"
         self.job.show(status=status, current="", skipped=tuple(self._skipped))
 
-    def _find(self, paths: Iterable[Path]) -> list[FoundFile]:
+    def _collect(self, found_files: Iterable[FoundFile | SkippedFile]) -> list[FoundFile]:
         files: list[FoundFile] = []
-        for found in find_files(paths):
+        for found in found_files:
             if self.job.is_cancelled:
                 break
             if isinstance(found, SkippedFile):
@@ -72,25 +70,33 @@ class ImportWork:
         return files
 
     def _take(self, found: FoundFile) -> None:
+        older = self.database.sources.find_by_uri(found.uri)
         document = read_document(found)
         if isinstance(document, SkippedFile):
             self._skip(document)
+            if document.is_read and older is not None:
+                self._drop(found)
             return
         same = self.database.sources.find_by_sha256(document.sha256)
-        if same is not None:
-            is_same_place = same.uri == document.uri
-            reason = "imported already" if is_same_place else f"the same content as {same.name}"
-            self._skip(SkippedFile(found.path, reason))
-            return
-        older = self.database.sources.find_by_uri(document.uri)
-        if self._save(document) and older is not None:  # the file changed since it was imported
-            self.keeper.forget(self.database.sources.delete(older.id))
+        if same is None:
+            self._save(document)
+            self._has_replaced |= older is not None
+        elif same.uri == found.uri:
+            self._skip(SkippedFile(found.path, "imported already"))
+        else:
+            self._skip(SkippedFile(found.path, f"the same content as {same.name}"))
+            if older is not None:
+                self._drop(found)
 
-    def _save(self, document: DocumentFile) -> bool:
-        """Save one document; False where another program was faster."""
+    def _drop(self, found: FoundFile) -> None:
+        """What the file held when it was imported, it holds no more."""
+        self.database.sources.delete_versions(found.uri)
+        self._has_replaced = True
+
+    def _save(self, document: DocumentFile) -> None:
         token_ids = encode_text(self.tokenizer, document.text, self._control_ids)
         try:
-            _, sequence_ids = self.database.sources.add_document(
+            self.database.sources.add_document(
                 name=document.name,
                 uri=document.uri,
                 sha256=document.sha256,
@@ -98,20 +104,12 @@ class ImportWork:
                 token_ids=token_ids,
                 tokenizer_id=self.keeper.tokenizer_id,
             )
-        except RecordExistsError:
+        except RecordExistsError:  # another program was faster
             self._skip(SkippedFile(document.path, "imported already"))
-            return False
+            return
         self._num_documents += 1
         self._num_tokens += len(token_ids)
-        self._pending += [(sequence_id, token_ids) for sequence_id in sequence_ids]
-        num_pending = sum(len(ids) for _, ids in self._pending)
-        if num_pending > max(_FIRST_BATCH_LENGTH, self.keeper.trie.statistics().num_tokens):
-            self._tell_trie()
-        return True
-
-    def _tell_trie(self) -> None:
-        pending, self._pending = self._pending, []
-        self.keeper.add_documents(pending)
+        self.keeper.expect(len(token_ids))
 
     def _skip(self, skipped: SkippedFile) -> None:
         self._skipped.append((str(skipped.path), skipped.reason))

@@ -46,7 +46,7 @@ class Transcript:
                 self._count_prefill(event)
                 self._append(event.token_ids)
             case StepDone():
-                self._count_step(event)
+                self.stats.count_step(event)
                 self.steps += (event,)
                 self._append(event.token_ids)
             case Finished():
@@ -72,12 +72,3 @@ class Transcript:
         stats.prefilled_length = event.prefilled_length
         stats.num_prefill_chunks = event.num_chunks
         stats.prefill_seconds = event.seconds
-
-    def _count_step(self, event: StepDone) -> None:
-        stats = self.stats
-        stats.num_steps += 1
-        stats.num_drafted_tokens += event.width - 1
-        stats.num_accepted_tokens += event.accepted_length
-        stats.accepted_by_source.update(event.draft.sources[node] for node in event.accepted_nodes)
-        stats.decode_seconds += event.seconds
-        stats.draft_seconds += event.draft_seconds

@@ -1,33 +1,31 @@
 """Keeps the Trie of one tokenizer in step with the database and with the segment cache.
 
-The sequences in the database are the truth: what the cached segment lacks is added, what it holds
-too much is forgotten. Knows no model. Used by the workbench and the import job, from any thread.
+The sequences in the database are the truth: everything is saved there first, and read from there
+under one lock, so that what is deleted meanwhile cannot come back. Knows no model. Used by the
+workbench and the import job, from any thread.
 """
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
 
 from lookahead.draft import TokenSource
 from lookahead.segment import Segment, SegmentFormatError
-from lookahead.trie import Trie
+from lookahead.trie import MAX_TAIL_LENGTH, Trie
 from storage import Database, SegmentCache
 
 __all__ = ["TrieKeeper"]
 
-NamedSequence = tuple[int, TokenSource, Sequence[int] | NDArray[np.int32]]
-
 logger = logging.getLogger(__name__)
+
+_FIRST_BATCH_LENGTH = 250_000  # tokens before the Trie is told; later batches grow with the Trie
 
 
 class TrieKeeper:
     """One Trie and the places where it is kept.
 
     Attributes:
-        trie: the Trie. Only ever changed through its own methods, which lock.
+        trie: the Trie. Read by anybody, changed only here.
         tokenizer_id: the row id of its tokenizer.
     """
 
@@ -36,24 +34,11 @@ class TrieKeeper:
         self._cache = cache
         self.tokenizer_id = tokenizer_id
         self._saved_segment: Segment | None = None
-        self._save_lock = threading.Lock()
-        self._change_lock = threading.Lock()
-        self.trie = self._open()
-        self._newest_id = max(self.trie.sequence_ids, default=0)
-
-    def _open(self) -> Trie:
-        wanted = set(self._database.sequences.ids(self.tokenizer_id))
-        trie = self._load()
-        trie.forget_many(trie.sequence_ids - wanted)
-        missing = wanted - trie.sequence_ids
-        if missing:
-            rows = self._database.sequences.all(self.tokenizer_id, after=min(missing) - 1)
-            trie.add_many(
-                (sequence_id, TokenSource(kind), token_ids)
-                for sequence_id, kind, token_ids in rows
-                if sequence_id in missing
-            )
-        return trie
+        self._lock = threading.Lock()
+        self._num_waiting = 0  # tokens saved that the Trie was not told of
+        self._newest_id = 0  # of the sequences read so far
+        self.trie = self._load()
+        self.reconcile()
 
     def _load(self) -> Trie:
         """The Trie of the cached segment, or an empty one."""
@@ -68,42 +53,80 @@ class TrieKeeper:
         self._saved_segment = segment
         return Trie.from_segment(segment)
 
-    def add_history(self, sequence_id: int, token_ids: Sequence[int]) -> None:
-        """Make a saved exchange known to drafting."""
-        self._add([(sequence_id, TokenSource.HISTORY, token_ids)])
+    def reconcile(self) -> None:
+        """Make the Trie hold exactly what the database holds; may have to sort, or wait for it."""
+        with self._lock:
+            self._reconcile()
 
-    def add_documents(self, sequences: Iterable[tuple[int, Sequence[int]]]) -> None:
-        """Make saved documents known to drafting, with one sort for all of them."""
-        self._add([(sequence_id, TokenSource.DOCUMENT, ids) for sequence_id, ids in sequences])
+    def _reconcile(self) -> None:
+        self._num_waiting = 0
+        wanted = set(self._database.sequences.ids(self.tokenizer_id))
+        held = self.trie.sequence_ids
+        self.trie.forget_many(held - wanted)
+        missing = wanted - held
+        if missing:
+            self.trie.add_many(
+                (sequence_id, TokenSource(kind), token_ids)
+                for sequence_id, kind, token_ids in self._database.sequences.all(
+                    self.tokenizer_id, after=min(missing) - 1
+                )
+                if sequence_id in missing
+            )
+        self._newest_id = max(wanted, default=0)
 
     def catch_up(self) -> None:
-        """Add what others saved since, such as an import started from the command line."""
-        rows = list(self._database.sequences.all(self.tokenizer_id, after=self._newest_id))
-        if rows:
-            self._add([(row[0], TokenSource(row[1]), row[2]) for row in rows])
-            self._newest_id = rows[-1][0]
+        """Add what was saved since, as far as it can be done at once.
 
-    def _add(self, sequences: list[NamedSequence]) -> None:
-        with self._change_lock:
-            known = self.trie.sequence_ids
-            self.trie.add_many(sequence for sequence in sequences if sequence[0] not in known)
+        What would have to be sorted in, or waits for another thread's sort, is left to `tidy`:
+        somebody is waiting for an answer.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            room = MAX_TAIL_LENGTH - self.trie.statistics().tail_length
+            rows = []
+            for row in self._database.sequences.all(self.tokenizer_id, after=self._newest_id):
+                room -= len(row[2]) + 1  # and the border behind it
+                if room < 0:
+                    break
+                rows.append(row)
+            if rows:
+                self.trie.add_many((row[0], TokenSource(row[1]), row[2]) for row in rows)
+                self._newest_id = rows[-1][0]
+        finally:
+            self._lock.release()
+
+    def expect(self, num_tokens: int) -> None:
+        """So many more were saved; once it is worth a sort, the Trie is told of all."""
+        self._num_waiting += num_tokens
+        if self._num_waiting > max(_FIRST_BATCH_LENGTH, self.trie.statistics().num_tokens):
+            self.reconcile()
 
     def forget(self, sequence_ids: Iterable[int]) -> None:
         """Take deleted sequences out; those of other tokenizers are not here, and passed over."""
-        with self._change_lock:
+        with self._lock:
             self.trie.forget_many(self.trie.sequence_ids.intersection(sequence_ids))
 
-    def seal_and_save(self, *, only_if_due: bool = False) -> None:
-        """Sort the tail into the segment, and save the segment if it is another than the saved one.
-
-        Args:
-            only_if_due: leave a short tail unsorted, since that costs little when drafting.
-        """
-        with self._save_lock:
-            if self.trie.needs_sealing or not only_if_due:
+    def tidy(self) -> None:
+        """Housekeeping while nothing is asked; put off where another thread is at the Trie."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._reconcile()
+            if self.trie.needs_sealing:  # a short tail costs little when drafting
                 self.trie.seal()
-            segment = self.trie.segment
-            if segment is not self._saved_segment:
-                covered = segment.log.sequence_ids.tolist()
-                self._cache.save(self.tokenizer_id, segment.to_bytes(), covered)
-                self._saved_segment = segment
+        finally:
+            self._lock.release()
+        self._save()
+
+    def close(self) -> None:
+        """Sort everything into the segment and save it."""
+        with self._lock:
+            self.trie.seal()
+        self._save()
+
+    def _save(self) -> None:
+        segment = self.trie.segment
+        if segment is not self._saved_segment:
+            self._cache.save(self.tokenizer_id, segment.to_bytes())
+            self._saved_segment = segment

@@ -4,6 +4,7 @@ Knows the engine and the database; knows no jobs. Made, used and closed in the w
 except `keeper` and `import_tokenizer`, which others may use.
 """
 
+import contextlib
 import copy
 import logging
 import time
@@ -74,6 +75,11 @@ class Workbench:
         self._successors_saved_at = time.monotonic()
         self._has_new_successors = False
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
+        self._indexed_up_to = 0  # document ids: those below have tokens, or yield none
+
+    def begin(self) -> None:
+        """What was deleted while this was being made was told to nobody: look once more."""
+        self.keeper.reconcile()
 
     @property
     def ready_state(self) -> EngineState:
@@ -105,24 +111,31 @@ class Workbench:
         *,
         session_key: SessionKey,
         masked_sequence_ids: frozenset[int] = frozenset(),
+        is_remembered: bool = True,
         is_cancelled: Callable[[], bool],
     ) -> Iterator[Event]:
-        """The events of one answer. A session whose generation fails is thrown away."""
+        """The events of one answer. A session whose generation fails is thrown away.
+
+        Args:
+            is_remembered: whether the successors learn from it; else they work on a copy.
+        """
         stop_strings = prompt.stop_strings
+        successors = None
         if options.lookahead:
             self.keeper.catch_up()
+            successors = self._successors if is_remembered else copy.deepcopy(self._successors)
         request = GenerationRequest(
             prompt_ids=prompt.token_ids,
             decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
             sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
             session=self._session(session_key),
             trie=self.keeper.trie if options.lookahead else None,
-            successors=self._successors if options.lookahead else None,
+            successors=successors,
             masked_sequence_ids=masked_sequence_ids,
             stop=StopStrings(self.model.tokenizer, stop_strings) if stop_strings else None,
             is_cancelled=is_cancelled,
         )
-        self._has_new_successors |= options.lookahead
+        self._has_new_successors |= successors is self._successors
         is_done = False
         try:
             yield from self._engine.generate(self.model, request)
@@ -148,32 +161,32 @@ class Workbench:
 
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
-        self.keeper.seal_and_save(only_if_due=True)
+        if self._index_one_document():
+            return True
+        self.keeper.tidy()
         if time.monotonic() - self._successors_saved_at > _SAVE_SUCCESSORS_SECONDS:
             self._save_successors()
-        return self._index_one_document()
+        return False
 
     def _index_one_document(self) -> bool:
-        """Index a document that was imported under another tokenizer; whether there may be more."""
-        waiting = self._database.sources.list_without_sequence(self.tokenizer_id)
-        for source in waiting[:1]:
-            try:
-                text = self._database.sources.text(source.id)
-                token_ids = encode_text(self.model.tokenizer, text)
-                sequence_ids = self._database.sources.add_sequence(
-                    source.id, token_ids, self.tokenizer_id
-                )
-            except (RecordNotFoundError, RecordExistsError):  # deleted or indexed meanwhile
-                return True
-            self.keeper.add_documents((sequence_id, token_ids) for sequence_id in sequence_ids)
-        return len(waiting) > 1
+        """Index a document that was imported under another tokenizer; whether there was one."""
+        sources = self._database.sources
+        source_id = sources.next_without_sequence(self.tokenizer_id, after=self._indexed_up_to)
+        if source_id is None:
+            return False
+        self._indexed_up_to = source_id
+        with contextlib.suppress(RecordNotFoundError, RecordExistsError):  # deleted or indexed now
+            token_ids = encode_text(self.model.tokenizer, sources.text(source_id))
+            sources.add_sequence(source_id, token_ids, self.tokenizer_id)
+            self.keeper.expect(len(token_ids))
+        return True
 
     def close(self) -> None:
         """Save what was learned and give the memory back."""
         for key in list(self._sessions):
             self.drop_session(key)
         self._save_successors()
-        self.keeper.seal_and_save()
+        self.keeper.close()
 
     def _load_successors(self) -> SuccessorTable:
         vocab_size = self.model.vocab_size

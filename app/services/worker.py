@@ -32,8 +32,12 @@ class Bench(Protocol):
         """What to show once it is loaded."""
         ...
 
+    def begin(self) -> None:
+        """Other threads see it from now on; called before the first task."""
+        ...
+
     def do_idle_work(self) -> bool:
-        """A piece of housekeeping while nothing is asked; whether there is more to do."""
+        """A piece of housekeeping while nothing is asked; whether there is more to do at once."""
         ...
 
     def close(self) -> None:
@@ -170,6 +174,7 @@ class Worker(Generic[BenchT]):
             logger.exception("the model could not be loaded")
             self._give_up(explain(error, "The model could not be loaded"))
             return
+        self._guarded("preparing for the first task", self._bench.begin)
         self._show(self._bench.ready_state)
         try:
             while (task := self._next_task(self._bench)) is not None:
@@ -187,11 +192,12 @@ class Worker(Generic[BenchT]):
 
     def _next_task(self, bench: BenchT) -> Task[BenchT] | None:
         """Wait for a task, doing housekeeping while there is none; None: closing."""
+        seconds = IDLE_SECONDS
         while True:
             with self._changed:
                 while not self._tasks and not self._is_closing:
                     had_idle_work = self._has_idle_work
-                    timeout = IDLE_SECONDS if had_idle_work else None
+                    timeout = seconds if had_idle_work else None
                     if not self._changed.wait(timeout) and had_idle_work:
                         break
                 if self._is_closing:
@@ -201,7 +207,9 @@ class Worker(Generic[BenchT]):
                     self._has_idle_work = True
                     return self._running
                 self._has_idle_work = False
-            if self._guarded("idle work", bench.do_idle_work):
+            has_more = self._guarded("idle work", bench.do_idle_work)
+            seconds = 0.0 if has_more else IDLE_SECONDS
+            if has_more:
                 self.request_idle_work()
 
     def _do(self, task: Task[BenchT], bench: BenchT) -> None:

@@ -117,6 +117,7 @@ class ScriptedEngine:
     Args:
         gate: each step waits for a permit of it; None: runs through.
         loading: set when the model may finish loading.
+        error_after_steps: the forward after so many steps fails; None: none does.
     """
 
     answer: Any = "It is Paris."
@@ -127,6 +128,8 @@ class ScriptedEngine:
     requests: list[GenerationRequest] = field(default_factory=list)
     configs: list[ServiceConfig] = field(default_factory=list)
     num_steps: int = 0
+    can_answer: bool = True
+    error_after_steps: int | None = None
 
     def load(
         self,
@@ -167,6 +170,8 @@ class ScriptedEngine:
             if request.is_cancelled():
                 reason = FinishReason.CANCELLED
                 break
+            if stats.num_steps == self.error_after_steps:
+                raise RuntimeError("the forward failed")
             fresh = ids[len(emitted) : len(emitted) + 2]
             emitted += fresh
             self.num_steps += 1

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from app.prompting import MessageTooLongError
@@ -232,11 +233,13 @@ def test_regenerating_keeps_the_earlier_answer_beside_the_new_one(
     engine = ScriptedEngine("first")
     service = start(engine)
     conversation_id = answered(service, "question")
+    earlier = service.messages(conversation_id)[1]
     engine.answer = "second"
     service.regenerate(conversation_id, OPTIONS).wait_until_over(WAIT)
     question, answer = service.messages(conversation_id)
     assert answer.text == "second"
-    assert [m.text for m in database.messages.children(question.id)] == ["first", "second"]
+    first = database.messages.get(earlier.id)
+    assert (first.text, first.parent_id) == ("first", question.id)
     assert engine.requests[0].prompt_ids == engine.requests[1].prompt_ids
 
 
@@ -338,6 +341,23 @@ def test_a_failing_answer_is_told_in_a_sentence_and_the_next_one_is_answered(
     answered(service, "again")
 
 
+def test_an_answer_whose_forward_fails_keeps_what_was_said(
+    start: Start, database: Database
+) -> None:
+    engine = ScriptedEngine("abcdefgh", error_after_steps=2)
+    service = start(engine)
+    job = service.ask(None, "x", OPTIONS)
+    snapshot = job.wait_until_over(WAIT)
+    assert (snapshot.status, snapshot.text) == ("failed", "abcde")
+    message = database.messages.get(job.message_id)
+    assert (message.status, message.text, message.token_ids) == ("failed", "abcde", (*b"abcde",))
+    assert database.sequences.ids(1) == [], "it is no history"
+    assert engine.requests[0].session.is_closed  # type: ignore[attr-defined]
+    engine.error_after_steps = None
+    answered(service, "again", job.conversation_id)
+    assert engine.requests[1].session is not engine.requests[0].session
+
+
 def test_running_out_of_memory_is_told_as_such(start: Start) -> None:
     job = start(ScriptedEngine(MemoryError())).ask(None, "x", OPTIONS)
     assert "memory ran out" in job.wait_until_over(WAIT).error
@@ -432,6 +452,27 @@ def test_deleting_a_chat_that_is_being_answered_stops_it_and_saves_nothing(
     session = engine.requests[0].session
     wait_for(lambda: session.is_closed)  # type: ignore[attr-defined]
     answered(service, "still alive")
+
+
+def test_a_chat_that_cannot_be_deleted_goes_on(
+    start: Start, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer was given up before the deletion failed, and stayed "streaming" for good."""
+    engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0))
+    service = start(engine)
+    job = service.ask(None, "x", OPTIONS)
+    wait_for(lambda: job.snapshot().status == "decoding")
+
+    def full(_: int) -> list[int]:
+        raise DatabaseFullError("No space is left.")
+
+    monkeypatch.setattr(service._database.conversations, "delete", full)
+    with pytest.raises(DatabaseFullError):
+        service.delete_conversation(job.conversation_id)
+    assert service.running_job(job.conversation_id) is job
+    engine.gate.release(99)  # type: ignore[union-attr]
+    assert job.wait_until_over(WAIT).status == "complete"
+    assert database.messages.get(job.message_id).text == "abcdefgh"
 
 
 def test_closing_stops_what_runs_and_keeps_what_was_said(start: Start, database: Database) -> None:
@@ -558,8 +599,6 @@ def test_successors_are_kept_per_model(start: Start, database: Database) -> None
     answered(service, "one")
     table = engine.requests[0].successors
     assert table is not None
-    import numpy as np
-
     table.update([65], np.arange(8, dtype=np.int32)[None])
     service.close()
     data = database.successors.load("scripted-model")
@@ -590,13 +629,13 @@ def test_a_long_tail_is_sealed_and_saved_when_nothing_is_asked(
         answered(service, "x")
     wait_for(lambda: service.trie_statistics().tail_length == 0)  # type: ignore[union-attr]
     cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
-    wait_for(lambda: len(cache.covers(1)) == 3)
+    wait_for(lambda: cache.load(1) is not None)
 
 
 # ------------------------------------------------------------------------------------------- API
 
 
-def test_a_completion_is_neither_saved_nor_learned(start: Start) -> None:
+def test_a_completion_is_neither_saved_nor_learned(start: Start, database: Database) -> None:
     engine = ScriptedEngine()
     service = start(engine)
     completion = service.complete(
@@ -605,8 +644,23 @@ def test_a_completion_is_neither_saved_nor_learned(start: Start) -> None:
     assert (completion.text, completion.num_tokens) == ("It is Paris.", 12)
     assert completion.reason == "end"
     assert "system\nRhyme.\nuser\nx" in prompt_text(engine)
-    assert service.conversations() == []
-    assert service.trie_statistics().num_sequences == 0  # type: ignore[union-attr]
+    service.complete([{"role": "user", "content": "x"}], OPTIONS)
+    first, second = (request.successors for request in engine.requests)
+    assert first is not None
+    assert second is not None
+    first.update([65], np.arange(8, dtype=np.int32)[None])
+    assert second.successors(65) == [-1] * 8, "each works on a copy"
+    answered(service, "a chat")
+    assert engine.requests[2].successors.successors(65) == [-1] * 8  # type: ignore[union-attr]
+    for conversation in service.conversations():
+        service.delete_conversation(conversation.id)
+    service.complete([{"role": "user", "content": "x"}], OPTIONS)
+    service.close()
+    assert database.conversations.list() == []
+    assert database.sequences.ids(1) == []
+    table = database.successors.load("scripted-model")
+    assert table is not None, "the chat's"
+    assert SuccessorTable.from_bytes(table).successors(65) == [-1] * 8
 
 
 def test_completions_and_chats_wait_in_one_queue(start: Start) -> None:
@@ -621,7 +675,7 @@ def test_completions_and_chats_wait_in_one_queue(start: Start) -> None:
         )
     )
     thread.start()
-    time.sleep(0.05)
+    wait_for(lambda: len(service._worker._tasks) == 1)
     assert len(engine.requests) == 1
     engine.gate.release(99)  # type: ignore[union-attr]
     thread.join(WAIT)

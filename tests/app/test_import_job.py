@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.services import AnswerOptions, ChatService, ImportJob, ServiceConfig, import_work
+from app.services import (
+    AnswerOptions,
+    ChatService,
+    ImportJob,
+    ServiceConfig,
+    import_work,
+    trie_keeper,
+)
 from app.services.errors import BusyError
 from lookahead.draft import TokenSource
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
@@ -84,6 +91,62 @@ def test_importing_again_takes_in_only_what_changed(service: ChatService, folder
     assert trie.sequence_ids == set(service._database.sequences.ids(1))
 
 
+def test_what_a_file_no_longer_holds_is_forgotten(service: ChatService, folder: Path) -> None:
+    """A changed file that became a copy of another or empty kept its old text indexed."""
+    finished(service.import_paths([folder]))
+    (folder / "a.txt").write_text("")
+    (folder / "src" / "main.py").write_text("alpha <|im_end|> text")
+    finished(service.import_paths([folder]))
+    assert [source.name for source in service.documents()] == ["copy.txt"]
+    (folder / "src" / "main.py").write_text("another")
+    (folder / "copy.txt").write_text("one more")
+    finished(service.import_paths([folder]))
+    (folder / "src" / "main.py").write_text("one more")
+    _, skipped = finished(service.import_paths([folder]))
+    assert skipped["main.py"] == "the same content as copy.txt"
+    assert [source.name for source in service.documents()] == ["copy.txt"]
+    trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
+    assert trie.sequence_ids == set(service._database.sequences.ids(1))
+    (folder / "copy.txt").unlink()
+    service.import_paths([folder / "copy.txt"]).wait_until_over(WAIT)
+    assert len(service.documents()) == 1, "a file that is gone is no reason to forget it"
+
+
+def test_an_upload_takes_the_place_of_the_one_of_the_same_name(
+    service: ChatService, tmp_path: Path
+) -> None:
+    """Each upload lies in a new temporary folder, and an edited file was there twice."""
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "notes.md").write_text(f"version {number}")
+        finished(service.import_uploads([tmp_path / str(number) / "notes.md"]))
+    (source,) = service.documents()
+    assert (source.name, source.uri) == ("notes.md", "upload:notes.md")
+    assert service._database.sources.text(source.id) == "version 1"
+    assert service.trie_statistics().num_sequences == 1  # type: ignore[union-attr]
+
+
+def test_many_changed_files_cost_one_rewrite_of_the_index(
+    service: ChatService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def count_calls(owner: object, name: str) -> None:
+        work = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda: calls.append(name) or work())
+
+    files = [tmp_path / f"{number}.txt" for number in range(30)]
+    for version in range(2):
+        for number, path in enumerate(files):
+            path.write_text(f"document {number} version {version}")
+        if version:
+            count_calls(service._database._connections, "truncate_log")
+            count_calls(service._worker.bench.keeper, "reconcile")  # type: ignore[union-attr]
+        assert finished(service.import_paths(files))[0] == 30
+    assert calls == ["truncate_log", "reconcile"]
+    assert len(service.documents()) == 30
+
+
 def test_what_another_process_imported_is_known_at_the_next_question(
     service: ChatService, config: ServiceConfig, folder: Path
 ) -> None:
@@ -110,7 +173,7 @@ def test_a_deleted_document_is_forgotten(service: ChatService, folder: Path) -> 
 def test_many_documents_reach_the_trie_in_growing_batches(
     service: ChatService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_work, "_FIRST_BATCH_LENGTH", 100)
+    monkeypatch.setattr(trie_keeper, "_FIRST_BATCH_LENGTH", 100)
     service.wait_until_ready(WAIT)
     trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
     batches = []

@@ -21,7 +21,7 @@ def reasons(*paths: Path) -> dict[str, str]:
 
 
 def read(path: Path) -> DocumentFile | SkippedFile:
-    return read_document(FoundFile(path, path.name))
+    return read_document(FoundFile(path, path.name, path.as_uri()))
 
 
 def test_text_and_source_files_of_a_folder_are_found_in_a_stable_order(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Listing, renaming and deleting chats; what is deleted is gone from the disk too."""
+"""Listing and deleting chats; what is deleted is gone from the disk too."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,19 +33,10 @@ def test_times_are_aware_and_now(db: Database) -> None:
     assert abs((datetime.now(UTC) - created_at).total_seconds()) < 60
 
 
-def test_renaming_keeps_the_order(db: Database) -> None:
-    first, second = db.conversations.create("First"), db.conversations.create("Second")
-    db.conversations.rename(first.id, "Renamed")
-    assert db.conversations.get(first.id).title == "Renamed"
-    assert [conversation.id for conversation in db.conversations.list()] == [second.id, first.id]
-
-
 def test_an_unknown_chat_is_told_as_such(db: Database) -> None:
-    for use in (db.conversations.get, db.conversations.delete):
+    for use in (db.conversations.get, db.conversations.delete, db.messages.list):
         with pytest.raises(RecordNotFoundError, match="Chat 7"):
             use(7)
-    with pytest.raises(RecordNotFoundError, match="Chat 7"):
-        db.conversations.rename(7, "x")
 
 
 def test_deleting_a_chat_takes_all_that_came_of_it_and_nothing_else(

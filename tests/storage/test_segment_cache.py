@@ -19,20 +19,19 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def cache(path: Path) -> SegmentCache:
     cache = SegmentCache(path, "database")
-    cache.save(1, b"segment" * 3000, covers=[3, 1, 2])
+    cache.save(1, b"segment" * 3000)
     return cache
 
 
 def works_again(cache: SegmentCache) -> bool:
-    cache.save(1, b"new", covers=[4])
-    return (cache.load(1), cache.covers(1)) == (b"new", {4})
+    cache.save(1, b"new")
+    return cache.load(1) == b"new"
 
 
-def test_a_segment_is_kept_with_what_it_covers(cache: SegmentCache, path: Path) -> None:
+def test_a_segment_is_kept(cache: SegmentCache, path: Path) -> None:
     again = SegmentCache(path, "database")
     assert again.load(1) == b"segment" * 3000
-    assert again.covers(1) == {1, 2, 3}
-    assert (again.load(2), again.covers(2)) == (None, frozenset())
+    assert again.load(2) is None
     assert works_again(again)
 
 
@@ -44,14 +43,14 @@ def test_the_file_is_for_its_owner_alone(cache: SegmentCache, path: Path) -> Non
 def test_another_database_does_not_get_it(cache: SegmentCache, path: Path) -> None:
     """Sequence ids count from one in every data folder; one cache folder serves them all."""
     other = SegmentCache(path, "another database")
-    assert (other.load(1), other.covers(1)) == (None, frozenset())
+    assert other.load(1) is None
     assert works_again(other)
     assert cache.load(1) == b"segment" * 3000
 
 
 def test_a_missing_file_is_made_anew(cache: SegmentCache, path: Path) -> None:
     path.unlink()
-    assert (cache.load(1), cache.covers(1)) == (None, frozenset())
+    assert cache.load(1) is None
     assert works_again(cache)
 
 
@@ -75,7 +74,6 @@ def test_a_changed_byte_is_noticed_and_the_segment_dropped(cache: SegmentCache, 
     assert content.count(b"segmentsegment") > 1
     path.write_bytes(content.replace(b"segmentsegment", b"segmenTsegment"))
     assert cache.load(1) is None
-    assert cache.covers(1) == frozenset()
     assert works_again(cache)
 
 
@@ -92,7 +90,7 @@ def test_another_version_is_made_anew(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(segment_cache, "CACHE_VERSION", version)
-        cache.save(1, b"of another version", covers=[1])
+        cache.save(1, b"of another version")
     assert cache.load(1) is None
     assert works_again(cache)
 
@@ -107,7 +105,7 @@ def test_a_dropped_segment_is_gone_from_the_disk(cache: SegmentCache, path: Path
 def test_without_a_usable_folder_the_cache_is_just_empty(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     cache = SegmentCache(tmp_path / "file" / "segments.db", "database")
-    cache.save(1, b"segment", covers=[1])
+    cache.save(1, b"segment")
     assert cache.load(1) is None
     assert (tmp_path / "file").read_text() == "in the way"
 
@@ -119,13 +117,13 @@ def test_a_cache_held_by_another_program_is_not_deleted(
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert cache.load(1) is None
-        cache.save(1, b"lost", covers=[])
+        cache.save(1, b"lost")
     assert cache.load(1) == b"segment" * 3000
 
 
 def test_threads_share_the_cache(cache: SegmentCache) -> None:
     threads = [
-        threading.Thread(target=cache.save, args=(number, bytes([number]) * 50_000, [number]))
+        threading.Thread(target=cache.save, args=(number, bytes([number]) * 50_000))
         for number in range(8)
     ]
     for thread in threads:
