@@ -6,6 +6,7 @@ returns values in the order of the outputs named in its docstring, where *view* 
 """
 
 import asyncio
+import html
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def _shows_errors(
             except Exception:
                 logger.exception("%s failed", handler.__name__)
                 sentence = "Something went wrong inside the app; the log has the details."
-            gr.Warning(sentence, title="That did not work")
+            gr.Warning(html.escape(sentence, quote=False))
             return gr.skip() if num_outputs == 1 else (gr.skip(),) * num_outputs or None
 
         return guarded
@@ -104,12 +105,12 @@ class PageHandlers:
     @_shows_errors(4)
     def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """View of the chat that was clicked in the list."""
-        return self._move(view, _chat_id(event))
+        return self._move(view, _record_id(event))
 
     @_shows_errors(4)
     def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """Delete the chat confirmed in the list; view of the open one, or of a new chat."""
-        deleted_id = _chat_id(event)
+        deleted_id = _record_id(event)
         self._service.delete_conversation(deleted_id)
         is_open = view.conversation_id == deleted_id
         return self._move(view, None if is_open else view.conversation_id)
@@ -192,10 +193,16 @@ class PageHandlers:
         if job is not None:
             job.cancel()
 
+    @_shows_errors(1)
+    def delete_document(self, event: gr.EventData) -> list[dict[str, Any]]:
+        """Delete the document confirmed in the list: the documents."""
+        self._service.delete_document(_record_id(event))
+        return self._documents()
+
     async def watch_import(self) -> AsyncIterator[Outputs]:
         """Follow the latest import to its end: (report, documents, cancel button)."""
         job = self._service.running_import() or self._last_import
-        documents = await asyncio.to_thread(self._documents)
+        documents: Any = await asyncio.to_thread(self._documents)
         if job is None:
             yield (gr.skip(), documents, gr.skip())
             return
@@ -204,6 +211,7 @@ class PageHandlers:
             if snapshot.version != version:
                 version = snapshot.version
                 yield (presenters.import_report(snapshot), documents, gr.update(visible=True))
+                documents = gr.skip()  # they may change meanwhile, but not by this
             await asyncio.sleep(UPDATE_SECONDS)
         documents = await asyncio.to_thread(self._documents)
         yield (presenters.import_report(snapshot), documents, gr.update(visible=False))
@@ -245,7 +253,7 @@ class PageHandlers:
         running_ids = {chat.id for chat in conversations if self._job(chat.id) is not None}
         return presenters.chat_list(conversations, open_id, running_ids)
 
-    def _documents(self) -> list[dict[str, str]]:
+    def _documents(self) -> list[dict[str, Any]]:
         return presenters.document_list(self._service.documents())
 
 
@@ -261,13 +269,13 @@ def answer_options(
     )
 
 
-def _chat_id(event: gr.EventData) -> int:
-    """The chat an event of the list is about; what the browser sends is checked."""
-    chat_id = event._data.get("id") if isinstance(event._data, dict) else None
+def _record_id(event: gr.EventData) -> int:
+    """The chat or document an event of a list is about; what the browser sends is checked."""
+    record_id = event._data.get("id") if isinstance(event._data, dict) else None
     if (
-        not isinstance(chat_id, int)
-        or isinstance(chat_id, bool)
-        or len(str(chat_id)) > _MAX_ID_DIGITS
+        not isinstance(record_id, int)
+        or isinstance(record_id, bool)
+        or len(str(record_id)) > _MAX_ID_DIGITS
     ):
         raise _RefusedInputError("The page sent something unexpected; reload it.")
-    return chat_id
+    return record_id

@@ -73,13 +73,17 @@ def answer_line(snapshot: AnswerSnapshot, *, is_model_ready: bool = True) -> str
         return "Waiting for its turn …" if is_model_ready else "Waiting for the model to load …"
     if snapshot.status == "prefill":
         return "Reading the conversation …"
-    ending = f"failed: {snapshot.error}" if snapshot.status == "failed" else ""
+    ending = _failure(snapshot.error) if snapshot.status == "failed" else ""
     return _joined(snapshot.numbers, snapshot.status, ending, snapshot.notice)
 
 
 def _saved_line(message: ChatMessage) -> str:
-    ending = "failed" if message.status == "failed" else ""
+    ending = _failure(message.error) if message.status == "failed" else ""
     return _joined(message.numbers, message.status, ending)
+
+
+def _failure(error: str) -> str:
+    return f"failed: {error}" if error else "failed"
 
 
 def _joined(numbers: AnswerNumbers | None, status: str, ending: str, notice: str = "") -> str:
@@ -129,7 +133,7 @@ def engine_line(state: EngineState) -> dict[str, str]:
         return {
             "status": "ready",
             "text": f"{_model_name(state.model)}{mode}",
-            "more": state.detail,
+            "more": f"{state.detail} {state.mode_reason}".strip(),
         }
     return {"status": state.status, "text": state.detail, "more": ""}
 
@@ -168,10 +172,11 @@ def _import_line(snapshot: ImportSnapshot) -> str:
     return f"{verb}: {taken}{skipped}."
 
 
-def document_list(sources: Sequence[Source]) -> list[dict[str, str]]:
+def document_list(sources: Sequence[Source]) -> list[dict[str, Any]]:
     """The imported documents: a name, where it came from and how long it is."""
     return [
         {
+            "id": source.id,
             "name": source.name,
             "uri": source.uri,
             "length": _count(source.num_tokens, "token"),

@@ -36,7 +36,8 @@ _IMPORT_REPORT = (
     "<details hidden><summary></summary><ul></ul></details>"
 )
 _DOCUMENT_LIST = (
-    "<table hidden><thead><tr><th scope='col'>Document</th><th scope='col'>Length</th></tr></thead>"
+    "<table hidden><thead><tr><th scope='col'>Document</th><th scope='col'>Length</th><td></td>"
+    "</tr></thead>"
     "<tbody></tbody></table><p>No documents yet.</p>"
 )
 # The side bar covers a narrow screen: it starts closed, and opens where there is room beside it.
@@ -247,4 +248,5 @@ def _wire_documents(page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab) 
         tab.files.upload(handlers.import_files, tab.files, tab.files, **_QUIET),
     ):
         start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
+    tab.documents.delete_document(handlers.delete_document, None, tab.documents, **_QUIET)
     tab.cancel.click(handlers.cancel_import, None, None, queue=False, **_QUIET)

@@ -161,3 +161,9 @@ class ScriptedService:
 
     def documents(self) -> list[Source]:
         return list(self.sources)
+
+    def delete_document(self, source_id: int) -> None:
+        kept = [source for source in self.sources if source.id != source_id]
+        if len(kept) == len(self.sources):
+            raise RecordNotFoundError(f"There is no document {source_id} any more.")
+        self.sources = kept

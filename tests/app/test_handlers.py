@@ -14,7 +14,8 @@ from app import handlers as handlers_module
 from app.handlers import PageHandlers, TabView, answer_options
 from app.services.views import AnswerOptions
 from storage.errors import DatabaseFullError
-from tests.app.scripted_service import LOADING, NUMBERS, READY, ScriptedService
+from storage.records import Source
+from tests.app.scripted_service import LOADING, NOW, NUMBERS, READY, ScriptedService
 
 
 @pytest.fixture
@@ -43,6 +44,10 @@ def texts(chatbot: list[dict[str, Any]]) -> list[str]:
         content = message["content"]
         shown.append(content if isinstance(content, str) else content[0]["text"])
     return shown
+
+
+def document(source_id: int, name: str) -> Source:
+    return Source(source_id, "document", None, name, f"file:///{name}", "0", 10, 1, False, NOW)
 
 
 def ask(handlers: PageHandlers, text: str, view: TabView | None = None) -> TabView:
@@ -292,6 +297,51 @@ def test_a_path_that_cannot_be_imported_is_refused_in_words(
     with pytest.warns(UserWarning, match=said):
         assert is_skipped(handlers.import_folder(typed))
     assert service.import_job is None
+
+
+def test_a_path_is_said_as_text_and_not_as_markup(handlers: PageHandlers) -> None:
+    """The page would render it."""
+    with pytest.warns(UserWarning, match=r"folder or file /no/&lt;b&gt;'s such\."):
+        handlers.import_folder("/no/<b>'s such")
+
+
+def test_a_document_is_deleted(handlers: PageHandlers, service: ScriptedService) -> None:
+    service.sources = [document(1, "a.md"), document(2, "b.md")]
+    assert [shown["name"] for shown in handlers.delete_document(event(id=1))] == ["b.md"]
+    assert [source.id for source in service.sources] == [2]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [({"id": 5}, "no document 5"), ({"id": "1"}, "unexpected")]
+)
+def test_a_document_that_is_gone_is_said_to_be(
+    handlers: PageHandlers, service: ScriptedService, data: dict[str, Any], said: str
+) -> None:
+    service.sources = [document(1, "a.md")]
+    with pytest.warns(UserWarning, match=said):
+        assert is_skipped(handlers.delete_document(event(**data)))
+    assert len(service.sources) == 1
+
+
+def test_a_running_import_does_not_bring_a_deleted_document_back(
+    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
+) -> None:
+    """Each look at an import once showed the documents as they were when it began."""
+    service.sources = [document(1, "a.md")]
+    handlers.import_files([str(tmp_path / "b.md")])
+    job = service.import_job
+    assert job is not None
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_import()
+        seen = [await anext(updates)]
+        handlers.delete_document(event(id=1))
+        job.show(num_files_done=1)
+        return [*seen, await anext(updates)]
+
+    first, second = asyncio.run(watch())
+    assert [shown["name"] for shown in first[1]] == ["a.md"]
+    assert is_skipped(second[1])
 
 
 def test_an_import_is_watched_to_its_end_and_its_report_stays(

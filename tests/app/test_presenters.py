@@ -54,6 +54,16 @@ def test_an_answer_without_text_keeps_the_numbers_in_second_place() -> None:
     assert parts(answer)[0].strip("\u200b") == ""
 
 
+def test_why_an_answer_failed_is_still_said_after_a_reload() -> None:
+    failed = replace(ANSWER, status="failed", numbers=None, error="Memory ran out.")
+    for message, line in (
+        (failed, "failed: Memory ran out."),
+        (replace(failed, error=""), "failed"),
+    ):
+        (shown,) = presenters.chatbot_messages([message])
+        assert parts(shown)[1] == line
+
+
 @pytest.mark.parametrize(
     ("shown", "line"),
     [
@@ -109,6 +119,7 @@ def test_the_status_line_is_the_sentence_of_the_engine_until_it_is_ready() -> No
     assert (loading["status"], loading["text"]) == ("loading", "Loading the model …")
     ready = presenters.engine_line(replace(READY, model="/models/tiny-llama"))
     assert (ready["status"], ready["text"]) == ("ready", "tiny-llama · strict mode")
+    assert ready["more"] == f"{READY.detail} {READY.mode_reason}"
 
 
 @pytest.mark.parametrize(
@@ -144,5 +155,5 @@ def test_a_long_list_of_skipped_files_is_cut_and_counted() -> None:
 def test_documents_are_listed_with_their_length() -> None:
     source = Source(1, "document", None, "a.md", "/x/a.md", "0", 10, 1, False, NOW)
     assert presenters.document_list([source]) == [
-        {"name": "a.md", "uri": "/x/a.md", "length": "1 token"}
+        {"id": 1, "name": "a.md", "uri": "/x/a.md", "length": "1 token"}
     ]

@@ -13,7 +13,8 @@ from playwright.sync_api import Browser, ViewportSize, expect
 
 from app import security, server
 from app.settings import Settings
-from tests.app.scripted_service import LOADING, READY, AnswerOptions, ScriptedService
+from storage.records import Source
+from tests.app.scripted_service import LOADING, NOW, READY, AnswerOptions, ScriptedService
 from tests.browser.watched_site import DESKTOP, PHONE, WatchedSite, answer, ask
 
 ANSWER = "Paris is the capital of France and has been so for about a thousand years or more."
@@ -261,6 +262,35 @@ def test_files_are_imported_with_progress_cancel_and_reasons(site: Site, tmp_pat
     job.show(status="cancelled", num_documents=2, num_tokens=40)
     expect(page.get_by_text("Cancelled. Taken in before that: 2 documents")).to_be_visible()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+
+
+def test_a_document_is_deleted_after_a_second_look_only(site: Site) -> None:
+    site.service.sources = [
+        Source(number, "document", None, name, f"file:///{name}", "0", 10, 1, False, NOW)
+        for number, name in ((1, "keep.md"), (2, "<b>old</b>.md"))
+    ]
+    page = site.open()
+    page.get_by_role("tab", name="Documents").click()
+    remove = page.get_by_role("button", name="Delete the document <b>old</b>.md")
+    remove.focus()
+    remove.press("Enter")
+    expect(page.get_by_role("button", name="Keep", exact=True)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(remove).to_be_visible()
+    assert len(site.service.sources) == 2
+    remove.click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_role("cell", name="<b>old</b>.md")).to_have_count(0)
+    expect(page.get_by_role("cell", name="keep.md", exact=True)).to_be_visible()
+    assert [source.name for source in site.service.sources] == ["keep.md"]
+
+
+def test_what_did_not_work_is_said_as_text(site: Site) -> None:
+    page = site.open()
+    page.get_by_role("tab", name="Documents").click()
+    page.get_by_label("Folder or file on this machine").fill("/no/<b>such</b>")
+    page.get_by_role("button", name="Import").click()
+    expect(page.get_by_text("There is no folder or file /no/<b>such</b>.")).to_be_visible()
 
 
 def test_dropped_files_are_imported(site: Site, tmp_path: Path) -> None:
