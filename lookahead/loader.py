@@ -27,7 +27,7 @@ from lookahead.self_test import row_cost_ratio, tree_error
 from lookahead.strictness import find_strictness
 from lookahead.successors import SuccessorTable
 
-__all__ = ["load_model", "wrap_model"]
+__all__ = ["load_model", "load_tokenizer", "wrap_model"]
 
 _logger = logging.getLogger(__name__)
 
@@ -93,6 +93,11 @@ def load_model(
         ),
     )
     return _choose_mode(model, strict, report)
+
+
+def load_tokenizer(name: str | Path, report: Report | None = None) -> Tokenizer:
+    """The tokenizer of a model, without its weights. Raises as `load_model` does for its name."""
+    return AutoTokenizer.from_pretrained(prepare_model(name, report or _logger.info))
 
 
 def wrap_model(

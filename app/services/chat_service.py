@@ -62,8 +62,11 @@ class ChatService:
         self._lock = threading.RLock()
 
     def start(self) -> None:
-        """Begin loading the model; returns at once."""
-        if self._engine.can_answer and self._lease.take():
+        """Begin loading the model; returns at once.
+
+        What an ended program left unfinished is marked as stopped, unless another one answers here.
+        """
+        if self._config.can_answer and self._lease.take():
             recovered = self._database.messages.recover_interrupted()
             if recovered:
                 logger.info("%d interrupted answers were kept as far as they had come", recovered)

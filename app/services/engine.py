@@ -5,7 +5,7 @@ Imports the engine, and with it torch, only when a model is loaded. Called in th
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from app.services.views import ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from lookahead import LoadedModel, Session
 
 __all__ = ["Engine", "GenerationRequest", "LookaheadEngine"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerAlone:
+    """Stands where a loaded model is while documents are imported, and answers nothing."""
+
+    tokenizer: Any
+    tokenizer_fingerprint: str
+    fingerprint: str = ""
+    vocab_size: int = 0
+    context_length: int = 0
+    device: str = "cpu"
+    dtype: str = "the tokenizer alone"
+    mode: str = "import"
+    mode_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +50,7 @@ class GenerationRequest:
 
 
 class Engine(Protocol):
-    """Loads models and generates.
-
-    Attributes:
-        can_answer: False for one that is there for the tokenizer alone.
-    """
-
-    can_answer: bool
+    """Loads models and generates."""
 
     def load(
         self,
@@ -64,8 +73,6 @@ class Engine(Protocol):
 class LookaheadEngine:
     """The real engine."""
 
-    can_answer = True
-
     def load(
         self,
         config: ServiceConfig,
@@ -75,6 +82,8 @@ class LookaheadEngine:
         """See `Engine`."""
         import lookahead
 
+        if not config.can_answer:
+            return cast("LoadedModel", _tokenizer_alone(config, report))
         return lookahead.load_model(
             config.model,
             device=config.device,
@@ -108,3 +117,11 @@ class LookaheadEngine:
             is_cancelled=request.is_cancelled,
             observe=False,
         )
+
+
+def _tokenizer_alone(config: ServiceConfig, report: Callable[[str], None]) -> TokenizerAlone:
+    from lookahead.fingerprints import tokenizer_fingerprint
+    from lookahead.loader import load_tokenizer
+
+    tokenizer = load_tokenizer(config.model, report)
+    return TokenizerAlone(tokenizer, tokenizer_fingerprint(tokenizer))

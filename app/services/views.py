@@ -43,6 +43,8 @@ class ServiceConfig:
         model: a folder, a hub id or a known name.
         strict: True, False, or None for what suits the device and dtype.
         context_length: tokens of context to use at most; None: all the model has.
+        can_answer: False for imports alone: no weights are loaded, and answers that a running
+            server is writing are left alone.
     """
 
     data_dir: Path
@@ -52,6 +54,7 @@ class ServiceConfig:
     dtype: str = "auto"
     strict: bool | None = None
     context_length: int | None = None
+    can_answer: bool = True
 
 
 @dataclass(frozen=True, slots=True)

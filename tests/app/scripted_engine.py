@@ -128,7 +128,6 @@ class ScriptedEngine:
     requests: list[GenerationRequest] = field(default_factory=list)
     configs: list[ServiceConfig] = field(default_factory=list)
     num_steps: int = 0
-    can_answer: bool = True
     error_after_steps: int | None = None
 
     def load(

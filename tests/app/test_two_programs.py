@@ -1,6 +1,7 @@
 """Two programs in one data folder: neither takes the other's running answers for interrupted."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_a_running_answer_is_left_alone(tmp_path: Path, can_answer: bool) -> Non
     job = first.ask(None, "hello", AnswerOptions())
     while job.snapshot().status != "decoding":
         job.wait_for_change(job.snapshot().version, WAIT)
-    second = ChatService(config, engine=ScriptedEngine(can_answer=can_answer))
+    second = ChatService(replace(config, can_answer=can_answer), engine=ScriptedEngine())
     second.start()
     assert second.wait_until_ready(WAIT).is_ready
     assert status_of(config, job.message_id) == "streaming"
@@ -47,7 +48,7 @@ def test_what_was_interrupted_is_recovered_by_the_next_one_that_answers(tmp_path
         chat = database.conversations.create("crashed")
         message_id = database.messages.start_answer(chat.id, None).id
     for can_answer, status in ((False, "streaming"), (True, "stopped")):
-        service = ChatService(config, engine=ScriptedEngine(can_answer=can_answer))
+        service = ChatService(replace(config, can_answer=can_answer), engine=ScriptedEngine())
         service.start()
         service.close()
         assert status_of(config, message_id) == status
