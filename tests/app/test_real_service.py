@@ -15,8 +15,10 @@ QUESTION = "List the seven days of the week, one per line, and say something abo
 
 
 @contextmanager
-def running(folder: Path, model_path: Path) -> Iterator[ChatService]:
-    config = ServiceConfig(folder / "data", folder / "cache", model=str(model_path))
+def running(folder: Path, model_path: Path, *, can_answer: bool = True) -> Iterator[ChatService]:
+    config = ServiceConfig(
+        folder / "data", folder / "cache", model=str(model_path), can_answer=can_answer
+    )
     service = ChatService(config)
     service.start()
     try:
@@ -45,6 +47,13 @@ def saved_steps(folder: Path, message_id: int) -> list[StepRecord]:
         assert generation is not None
         assert generation.id is not None
         return database.generations.list_steps(generation.id)
+
+
+def copy_facts(source: Path, target: Path, model_path: Path) -> None:
+    """Spares the self-test."""
+    name = str(model_path)
+    with Database(source / "data") as known, Database(target / "data") as fresh:
+        fresh.facts.for_model(name).update(known.facts.for_model(name))
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +86,31 @@ def test_an_answer_is_what_its_ids_say_and_every_step_is_recorded(
     assert len(steps) == generation.num_steps == len(first.steps)
     emitted = generation.num_tokens + generation.num_end_tokens + generation.num_cut_tokens
     assert sum(step.accepted_length + 1 for step in steps) + 1 == emitted
+
+
+def test_every_forward_of_the_model_is_a_recorded_step_or_prefill_chunk(
+    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot],
+    embedded_model_path: Path,
+    tmp_path: Path,
+) -> None:
+    """Counted inside the model: no forward is left out, none is told twice."""
+    copy_facts(first_run[0], tmp_path, embedded_model_path)
+    with running(tmp_path, embedded_model_path) as service:
+        bench = service._worker.bench
+        assert bench is not None
+        forwards: list[object] = []
+        for is_lookahead in (True, False):
+            forwards.clear()
+            with bench.model.hf_model.register_forward_hook(lambda *_: forwards.append(1)):
+                options = AnswerOptions(is_lookahead, temperature=0.0, max_new_tokens=48)
+                answer = ask(service, "Name the months of the year.", options=options)
+            with Database(tmp_path / "data") as database:
+                generation = database.generations.for_message(answer.message_id)
+            assert generation is not None
+            num_steps = len(saved_steps(tmp_path, answer.message_id))
+            assert num_steps + generation.num_prefill_chunks == len(forwards)
+        emitted = generation.num_tokens + generation.num_end_tokens
+        assert num_steps == emitted - 1 > 1, "without lookahead each token but the first is a step"
 
 
 def test_the_second_turn_reads_only_its_new_tokens(
@@ -117,9 +151,7 @@ def test_an_imported_document_is_quoted_and_named_as_the_source(
 ) -> None:
     folder, first, _ = first_run
     (tmp_path / "week.md").write_text(f"# Notes\n\n{first.text}\n")
-    name = str(embedded_model_path)
-    with Database(folder / "data") as known, Database(tmp_path / "data") as fresh:
-        fresh.facts.for_model(name).update(known.facts.for_model(name))  # spares the self-test
+    copy_facts(folder, tmp_path, embedded_model_path)
     with running(tmp_path, embedded_model_path) as service:
         imported = service.import_paths([tmp_path / "week.md"]).wait_until_over(WAIT)
         assert (imported.status, imported.num_documents) == ("complete", 1)
@@ -135,6 +167,27 @@ def test_an_imported_document_is_quoted_and_named_as_the_source(
     with Database(tmp_path / "data") as database:
         named = {database.sequences.origin(origin[0]).name for origin in origins}  # type: ignore[index]
     assert named == {"week.md"}
+
+
+def test_an_import_alone_loads_no_weights_and_serves_the_model(
+    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot],
+    embedded_model_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import lookahead.loader
+
+    (tmp_path / "week.md").write_text("Monday, Tuesday, Wednesday")
+    with monkeypatch.context() as patch:
+        patch.setattr(lookahead.loader, "_load_weights", None)
+        with running(tmp_path, embedded_model_path, can_answer=False) as service:
+            imported = service.import_paths([tmp_path / "week.md"]).wait_until_over(WAIT)
+            assert (imported.status, imported.num_documents) == ("complete", 1)
+    copy_facts(first_run[0], tmp_path, embedded_model_path)
+    with running(tmp_path, embedded_model_path) as service:
+        statistics = service.trie_statistics()
+        assert statistics is not None
+        assert statistics.num_tokens == imported.num_tokens
 
 
 def test_stop_ends_the_answer_at_once_and_the_chat_goes_on(
