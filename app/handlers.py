@@ -15,10 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import gradio as gr
+from gradio.utils import get_upload_folder
 
 from app import presenters
 from app.services.errors import ServiceError
-from app.services.views import AnswerOptions, AnswerSnapshot, ChatMessage, EngineState
+from app.services.views import (
+    AnswerOptions,
+    AnswerSnapshot,
+    ChatMessage,
+    EngineState,
+    ImportSnapshot,
+)
 from lookahead.errors import LookaheadError
 from storage.errors import RecordNotFoundError, StorageError
 
@@ -184,7 +191,7 @@ class PageHandlers:
     def import_files(self, uploaded: Sequence[str] | None) -> None:
         """Start importing uploaded files: the upload box, emptied."""
         if uploaded:
-            self._last_import = self._service.import_paths([Path(path) for path in uploaded])
+            self._last_import = self._service.import_uploads([Path(path) for path in uploaded])
 
     @_shows_errors(0)
     def cancel_import(self) -> None:
@@ -210,11 +217,11 @@ class PageHandlers:
         while not (snapshot := job.snapshot()).is_over:
             if snapshot.version != version:
                 version = snapshot.version
-                yield (presenters.import_report(snapshot), documents, gr.update(visible=True))
+                yield (_import_report(snapshot), documents, gr.update(visible=True))
                 documents = gr.skip()  # they may change meanwhile, but not by this
             await asyncio.sleep(UPDATE_SECONDS)
         documents = await asyncio.to_thread(self._documents)
-        yield (presenters.import_report(snapshot), documents, gr.update(visible=False))
+        yield (_import_report(snapshot), documents, gr.update(visible=False))
 
     def _move(self, view: TabView, conversation_id: int | None) -> Outputs:
         view.move(conversation_id if self._messages(conversation_id) else None)
@@ -267,6 +274,10 @@ def answer_options(
         temperature=default.temperature if temperature is None else float(temperature),
         max_new_tokens=int(max_new_tokens or default.max_new_tokens),
     )
+
+
+def _import_report(snapshot: ImportSnapshot) -> dict[str, Any]:
+    return presenters.import_report(snapshot, upload_folder=get_upload_folder())
 
 
 def _record_id(event: gr.EventData) -> int:

@@ -143,8 +143,12 @@ def _model_name(model: str) -> str:
     return PurePath(model).name or model
 
 
-def import_report(snapshot: ImportSnapshot | None) -> dict[str, Any]:
-    """The value of the import report: one line, the progress, and what was skipped and why."""
+def import_report(snapshot: ImportSnapshot | None, *, upload_folder: str = "") -> dict[str, Any]:
+    """The value of the import report: one line, the progress, and what was skipped and why.
+
+    Args:
+        upload_folder: where copies of uploaded files lie, of which people know the names only.
+    """
     if snapshot is None:
         return {"text": "", "done": 0, "total": 0, "skipped": [], "more_skipped": 0}
     shown = snapshot.skipped[:_MAX_SKIPPED_SHOWN]
@@ -152,9 +156,17 @@ def import_report(snapshot: ImportSnapshot | None) -> dict[str, Any]:
         "text": _import_line(snapshot),
         "done": snapshot.num_files_done,
         "total": 0 if snapshot.is_over else snapshot.num_files_total,
-        "skipped": [{"name": path, "reason": reason} for path, reason in shown],
+        "skipped": [
+            {"name": _known_name(PurePath(path), upload_folder), "reason": reason}
+            for path, reason in shown
+        ],
         "more_skipped": len(snapshot.skipped) - len(shown),
     }
+
+
+def _known_name(path: PurePath, upload_folder: str) -> str:
+    is_upload = bool(upload_folder) and path.is_relative_to(upload_folder)
+    return path.name if is_upload else str(path)
 
 
 def _import_line(snapshot: ImportSnapshot) -> str:

@@ -66,6 +66,7 @@ class ScriptedService:
         self.jobs: list[AnswerJob] = []
         self.import_job: ScriptedImportJob | None = None
         self.imported_paths: list[Path] = []
+        self.uploaded_paths: list[Path] = []
         self.sources: list[Source] = []
         self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
         self._num_messages = 0
@@ -154,6 +155,10 @@ class ScriptedService:
         self.import_job = ScriptedImportJob()
         self.import_job.show(status="running", num_files_total=len(paths))
         return self.import_job
+
+    def import_uploads(self, paths: Sequence[Path]) -> ScriptedImportJob:
+        self.uploaded_paths = list(paths)
+        return self.import_paths(paths)
 
     def running_import(self) -> ScriptedImportJob | None:
         job = self.import_job

@@ -145,6 +145,12 @@ def test_the_import_report_says_what_was_taken_in(status: Any, line: str) -> Non
     assert report["skipped"] == [{"name": "/x/a.png", "reason": "not text"}]
 
 
+def test_an_uploaded_file_is_named_as_people_know_it() -> None:
+    snapshot = ImportSnapshot(1, "complete", skipped=(("/tmp/x/0a/a.png", "r"), ("/y/b.png", "r")))
+    report = presenters.import_report(snapshot, upload_folder="/tmp/x")
+    assert [skipped["name"] for skipped in report["skipped"]] == ["a.png", "/y/b.png"]
+
+
 def test_a_long_list_of_skipped_files_is_cut_and_counted() -> None:
     skipped = tuple((f"{number}.png", "not text") for number in range(1000))
     report = presenters.import_report(ImportSnapshot(1, "complete", skipped=skipped))

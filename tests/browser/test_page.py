@@ -294,16 +294,21 @@ def test_what_did_not_work_is_said_as_text(site: Site) -> None:
 
 
 def test_dropped_files_are_imported(site: Site, tmp_path: Path) -> None:
-    note = tmp_path / "note.md"
+    note = tmp_path / "Über [uns] (1).md"
     note.write_text("The pump is serviced in May.", encoding="utf-8")
     page = site.open()
     page.get_by_role("tab", name="Documents").click()
     page.locator("#import-files input[type=file]").set_input_files(note)
     expect(page.get_by_text("Reading 0 of 1 file")).to_be_visible()
-    (uploaded,) = site.service.imported_paths
-    assert uploaded.name == "note.md"
+    (uploaded,) = site.service.uploaded_paths
+    assert uploaded.name == note.name
     assert uploaded.read_text(encoding="utf-8") == note.read_text(encoding="utf-8")
     assert uploaded.parent != tmp_path
+    job = site.service.import_job
+    assert job is not None
+    job.show(status="complete", skipped=((str(uploaded), "imported already"),))
+    page.get_by_text("Skipped files (1)").click()
+    expect(page.locator("#import-report .file")).to_have_text(note.name)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
