@@ -82,8 +82,7 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
     from app.services.chat_service import ChatService
     from app.services.views import ServiceConfig
 
-    # Flexible mode, since nothing is decoded: strict mode would be tested first.
-    service = ChatService(ServiceConfig(**{**settings.service_values(), "strict": False}))
+    service = ChatService(ServiceConfig(**settings.service_values(), can_answer=False))
     try:
         service.start()
         job = service.import_paths([Path(name).expanduser() for name in names])
