@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -207,7 +206,6 @@ def test_an_answer_streams_until_stop_and_a_reload_shows_what_was_said(
 ) -> None:
     with site_watched(browser, restarted) as site:
         page = open_ready(site)
-        begin = time.perf_counter()
         ask(page, LONG_QUESTION, timeout=PATIENCE)
         seen = [""]
         for _ in range(3):
@@ -216,7 +214,6 @@ def test_an_answer_streams_until_stop_and_a_reload_shows_what_was_said(
             seen.append(answer(page))
         with page.expect_response(lambda response: "/run/" in response.url):
             page.get_by_role("button", name="Stop").click()
-        seconds = time.perf_counter() - begin
         wait_until_over(page)
         assert answer_line(page).endswith(" · stopped")
         said = answer(page)
@@ -229,8 +226,7 @@ def test_an_answer_streams_until_stop_and_a_reload_shows_what_was_said(
         saved = saved_answer(first_run.data_dir, page)
     assert saved.message.status == "stopped"
     assert " ".join(saved.message.text.split()) == " ".join(said.split())
-    # Between the question and the answer to Stop there is time for all steps but the last.
-    assert sum(step.seconds for step in saved.steps[:-1]) <= seconds
+    assert saved.generation.reason == "cancelled"
 
 
 # Whether the answer has grown beyond what was seen of it.
