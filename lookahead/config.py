@@ -6,6 +6,8 @@ from lookahead.errors import InvalidRequestError
 
 __all__ = ["DecodingConfig", "SamplingConfig"]
 
+_SMALLEST_TEMPERATURE = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class DecodingConfig:
@@ -42,17 +44,25 @@ class SamplingConfig:
     """How the next token is chosen.
 
     Args:
-        temperature: 0 is greedy; otherwise logits are divided by it and noise is added.
+        temperature: 0 is greedy, and so is less than a millionth; otherwise logits are divided by
+            it and noise is added.
         seed: 64-bit seed of the position-keyed noise. None: one is drawn and reported.
     """
 
     temperature: float = 0.0
     seed: int | None = None
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the likeliest token is taken; a smaller temperature would overflow the logits."""
+        return self.temperature < _SMALLEST_TEMPERATURE
+
     def __post_init__(self) -> None:
         if not 0.0 <= self.temperature <= 100.0:
             raise InvalidRequestError(
                 f"temperature must lie between 0 and 100, not {self.temperature}."
             )
-        if self.seed is not None and not 0 <= self.seed < 2**64:
-            raise InvalidRequestError(f"seed must lie between 0 and 2**64 - 1, not {self.seed}.")
+        if self.seed is not None and not (isinstance(self.seed, int) and 0 <= self.seed < 2**64):
+            raise InvalidRequestError(
+                f"seed must be a whole number between 0 and 2**64 - 1, not {self.seed}."
+            )

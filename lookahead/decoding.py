@@ -6,8 +6,9 @@ forward is plain decoding, and that is what its text always equals.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import index
 
 import numpy as np
 import torch
@@ -73,6 +74,7 @@ def generate(
         ContextFullError: the prompt leaves no room for a token.
         UnsupportedModeError: the mode asked for is not possible with this model here.
     """
+    prompt_ids = _checked_prompt(model, prompt_ids)
     decoding = decoding or DecodingConfig()
     session = session or Session(model)
     if not model.can_roll_back:
@@ -134,7 +136,6 @@ class _Answer:
         stop: StopRule | None,
     ) -> None:
         model = session.model
-        _check_prompt(model, prompt_ids)
         self.model = model
         self.session = session
         self.token_ids: list[int] = []
@@ -245,15 +246,15 @@ class _Answer:
     def _emit(self, token_ids: Sequence[int]) -> tuple[int, ...]:
         """Commit tokens one by one up to where plain decoding would end; returns those emitted."""
         before = len(self.token_ids)
-        for index, token_id in enumerate(token_ids):
+        for at, token_id in enumerate(token_ids):
             if token_id in self.model.end_token_ids:
                 self.stats.num_end_tokens += 1
-                self._end(FinishReason.END, num_cut=len(token_ids) - index - 1)
+                self._end(FinishReason.END, num_cut=len(token_ids) - at - 1)
                 break
             self.token_ids.append(token_id)
             kept = self._stop(self.token_ids) if self._stop else None
             if kept is not None:
-                num_cut = len(self.token_ids) - kept + len(token_ids) - index - 1
+                num_cut = len(self.token_ids) - kept + len(token_ids) - at - 1
                 del self.token_ids[kept:]
                 self._end(FinishReason.STOP, num_cut)
                 break
@@ -270,16 +271,24 @@ class _Answer:
         self.stats.num_cut_tokens = num_cut
 
 
-def _check_prompt(model: LoadedModel, prompt_ids: Sequence[int]) -> None:
-    if not prompt_ids:
+def _checked_prompt(model: LoadedModel, prompt_ids: Iterable[int]) -> list[int]:
+    try:
+        ids = [index(token_id) for token_id in prompt_ids]
+    except TypeError as error:
+        raise InvalidRequestError(
+            f"The prompt must be one list of token ids, whole numbers; it is a "
+            f"{type(prompt_ids).__name__} ({error})."
+        ) from error
+    if not ids:
         raise InvalidRequestError("The prompt is empty: give at least one token.")
-    outside = next((token for token in prompt_ids if not 0 <= token < model.vocab_size), None)
+    outside = next((token_id for token_id in ids if not 0 <= token_id < model.vocab_size), None)
     if outside is not None:
         raise InvalidRequestError(
             f"Token {outside} is outside the model's vocabulary of {model.vocab_size}."
         )
-    if len(prompt_ids) >= model.context_length:
+    if len(ids) >= model.context_length:
         raise ContextFullError(
-            f"The prompt has {len(prompt_ids)} tokens and the model's context holds "
+            f"The prompt has {len(ids)} tokens and the model's context holds "
             f"{model.context_length}: shorten it to leave room for an answer."
         )
+    return ids

@@ -32,6 +32,9 @@ __all__ = ["generate_hf"]
 _known_modes: WeakKeyDictionary[PreTrainedModel, str] = WeakKeyDictionary()
 
 
+_NOT_RETURNED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+
+
 def generate_hf(
     model: PreTrainedModel,
     input_ids: torch.Tensor,
@@ -48,7 +51,8 @@ def generate_hf(
 
     Runs in flexible mode: greedy text equals the library's up to numerical ties. Sampled text
     depends on the seed alone, drafting or not, and differs from the library's, which draws its
-    noise another way.
+    noise another way. `streamer=` and `stop_strings=` cannot reach it, since the library keeps them
+    from a custom generate: use `on_tokens`, and stopping criteria of your own.
 
     Args:
         trie: drafts from it and adds the sequence to it; None: a Trie of this call's own.
@@ -57,7 +61,8 @@ def generate_hf(
         successors: recycled successors, to be kept from call to call; None: this call's own.
 
     Raises:
-        InvalidRequestError: several prompts, padding, beams, or a cache that holds tokens.
+        InvalidRequestError: several prompts, padding, beams, outputs beside the ids, a cache that
+            holds tokens.
     """
     _check(input_ids, generation_config, model_kwargs)
     loaded = _wrap(model)
@@ -112,6 +117,9 @@ def _check(
         raise InvalidRequestError("Lookahead decoding takes one prompt at a time, not a batch.")
     if (generation_config.num_beams or 1) > 1:
         raise InvalidRequestError("Lookahead decoding has no beam search: leave num_beams at 1.")
+    wanted = [name for name in _NOT_RETURNED if getattr(generation_config, name, False)]
+    if wanted:
+        raise InvalidRequestError(f"Lookahead decoding returns no {wanted[0][len('output_') :]}.")
     mask = model_kwargs.get("attention_mask")
     if mask is not None and not bool(mask.bool().all()):
         raise InvalidRequestError("The prompt holds padding: pass it without.")

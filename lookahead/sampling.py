@@ -45,7 +45,7 @@ class TokenSampler:
         self._process = process
         self._token_ids = np.arange(vocab_size, dtype=np.uint64)
         self.seed: int | None = None
-        if config.temperature > 0:
+        if not config.is_greedy:
             # 53 bits survive JSON and SQLite; a seed given by the caller is used as it is.
             self.seed = secrets.randbits(53) if config.seed is None else config.seed
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+import torch
 
 import lookahead
 from lookahead import DecodingConfig, FinishReason, SamplingConfig, Session, Trie
@@ -217,6 +218,9 @@ def test_the_conversation_itself_is_masked_out_of_history(model: LoadedModel) ->
 def test_bad_requests_are_told_apart(model: LoadedModel) -> None:
     with pytest.raises(InvalidRequestError, match="empty"):
         run(model, [])
+    for odd in (torch.tensor([[1, 2]]), "text", [1.5], [[1], [2]], {"input_ids": [1]}):
+        with pytest.raises(InvalidRequestError, match="list of token ids"):
+            run(model, odd)  # type: ignore[arg-type]
     for outside in (-1, VOCAB_SIZE):
         with pytest.raises(InvalidRequestError, match=str(outside)):
             run(model, [1, outside])

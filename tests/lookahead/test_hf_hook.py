@@ -67,6 +67,8 @@ def test_what_it_cannot_do_is_refused_with_the_reason() -> None:
     two = INPUT_IDS.repeat(2, 1)
     padded = MASK.clone()
     padded[0, 0] = 0
+    with pytest.raises(InvalidRequestError, match="no scores"):
+        generate(model, max_new_tokens=4, output_scores=True, return_dict_in_generate=True)
     for ids, mask, problem in ((two, MASK.repeat(2, 1), "one prompt"), (INPUT_IDS, padded, "pad")):
         with pytest.raises(InvalidRequestError, match=problem):
             model.generate(

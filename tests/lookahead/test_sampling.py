@@ -25,6 +25,13 @@ def test_greedy_takes_the_first_of_equal_maxima_in_every_dtype() -> None:
         assert sampler.seed is None
 
 
+def test_a_temperature_too_small_to_divide_by_is_greedy() -> None:
+    """5e-324 made every score infinite, and token 0 won."""
+    for temperature in (5e-324, 1e-300, 1e-9):
+        sampler = TokenSampler(SamplingConfig(temperature=temperature, seed=1), 5)
+        assert sampler.choose(LOGITS, committed(3)) == 2
+
+
 def test_noise_stays_what_it_is() -> None:
     """Golden values: a recorded seed must give the same text in every later version."""
     noise = gumbel_noise(42, 7, np.arange(4, dtype=np.uint64))
@@ -68,8 +75,15 @@ def test_a_seed_is_drawn_and_reported_where_none_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": -0.1}, {"temperature": float("nan")}, {"seed": -1}, {"seed": 2**64}]
+    "wrong",
+    [
+        {"temperature": -0.1},
+        {"temperature": float("nan")},
+        {"seed": -1},
+        {"seed": 2**64},
+        {"seed": 1.5},
+    ],
 )
 def test_values_out_of_range_are_refused_with_the_range(wrong: dict[str, float]) -> None:
-    with pytest.raises(InvalidRequestError, match="must lie between"):
+    with pytest.raises(InvalidRequestError, match="between"):
         SamplingConfig(**wrong)  # type: ignore[arg-type]
