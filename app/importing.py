@@ -8,6 +8,7 @@ import codecs
 import hashlib
 import os
 import stat
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ __all__ = [
     "DocumentFile",
     "FoundFile",
     "SkippedFile",
+    "displayable",
     "find_files",
     "read_document",
     "uploaded_files",
@@ -46,6 +48,7 @@ _TOOLS = """
 _TEXT_SUFFIXES = frozenset(_SUFFIXES.split())
 _TEXT_NAMES = frozenset(_NAMES.split())
 _TOOL_FOLDERS = frozenset(_TOOLS.split())
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, surrogates, line breaks
 _MARKED_ENCODINGS = (  # longer marks first: that of UTF-32 begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -60,7 +63,7 @@ class FoundFile:
     """A file that looks like text.
 
     Args:
-        name: its path inside the folder that was named.
+        name: its path inside the folder that was named, displayable.
         uri: where it comes from; the same again the next time it is imported.
     """
 
@@ -103,19 +106,33 @@ def find_files(paths: Iterable[Path]) -> Iterator[FoundFile | SkippedFile]:
     for path in paths:
         try:
             root = path.expanduser().resolve(strict=True)
-        except (OSError, RuntimeError) as error:
+            if root.is_dir():
+                yield from _walk(root)
+            else:
+                yield FoundFile(root, displayable(root.name), root.as_uri())
+        except (OSError, RuntimeError, ValueError) as error:
             yield SkippedFile(path, _explain(error))
-            continue
-        if root.is_dir():
-            yield from _walk(root)
-        else:
-            yield FoundFile(root, root.name, root.as_uri())
 
 
 def uploaded_files(paths: Iterable[Path]) -> Iterator[FoundFile]:
     """Copies of files that came through the browser: known by their names, wherever they lie."""
     for path in paths:
-        yield FoundFile(path, path.name, f"upload:{path.name}")
+        uri = f"upload:{path.name}".encode("utf-8", "backslashreplace").decode("utf-8")
+        yield FoundFile(path, displayable(path.name), uri)
+
+
+def displayable(name: str) -> str:
+    """The name with backslash escapes for what cannot be shown or saved: bytes, controls."""
+    return "".join(
+        _escape(character) if unicodedata.category(character) in _HIDDEN_CATEGORIES else character
+        for character in name
+    )
+
+
+def _escape(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # how Python carries a byte that is no UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def _walk(root: Path) -> Iterator[FoundFile | SkippedFile]:
@@ -132,13 +149,13 @@ def _walk(root: Path) -> Iterator[FoundFile | SkippedFile]:
             yield _judge(folder / name, root)
         while failures:
             failure = failures.pop()
-            yield SkippedFile(Path(failure.filename), _explain(failure))
+            yield SkippedFile(Path(failure.filename or root), _explain(failure))
     for failure in failures:
-        yield SkippedFile(Path(failure.filename), _explain(failure))
+        yield SkippedFile(Path(failure.filename or root), _explain(failure))
 
 
 def _reason_against_folder(path: Path, root: Path) -> SkippedFile | None:
-    if path.is_symlink():
+    if os.path.islink(path):  # unlike Path.is_symlink, false where the path cannot be looked at
         return _refuse_link(path, root)
     if path.name.lower() in _TOOL_FOLDERS:
         return SkippedFile(path, "a folder of tools, not of documents")
@@ -146,10 +163,10 @@ def _reason_against_folder(path: Path, root: Path) -> SkippedFile | None:
 
 
 def _judge(path: Path, root: Path) -> FoundFile | SkippedFile:
-    if path.is_symlink():
+    if os.path.islink(path):  # unlike Path.is_symlink, false where the path cannot be looked at
         return _refuse_link(path, root)
     if path.suffix.lower() in _TEXT_SUFFIXES or path.name.lower() in _TEXT_NAMES:
-        return FoundFile(path, path.relative_to(root).as_posix(), path.as_uri())
+        return FoundFile(path, displayable(path.relative_to(root).as_posix()), path.as_uri())
     return SkippedFile(path, "not a kind of file that is imported from folders")
 
 
@@ -192,8 +209,8 @@ def _read_bytes(path: Path) -> bytes | str:
             return "not an ordinary file"
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        size = max(status.st_size, len(data)) / 1024**2
-        return f"too large ({size:,.0f} MB; at most {MAX_FILE_BYTES // 1024**2} MB)"
+        size = max(status.st_size, len(data))
+        return f"too large ({size:,} bytes; at most {MAX_FILE_BYTES:,})"
     return data
 
 
@@ -220,12 +237,14 @@ def _decode_as(data: bytes, encoding: str) -> str | None:
     return None if num_controls * 100 > len(text) else text
 
 
-def _explain(error: OSError | RuntimeError) -> str:
+def _explain(error: OSError | RuntimeError | ValueError) -> str:
     match error:
         case FileNotFoundError():
             return "there is no such file or folder"
         case PermissionError():
             return "no permission to read it"
+        case RecursionError():
+            return "its folders lie too deep inside each other"
         case OSError() if error.strerror:
             return f"cannot be read ({error.strerror})"
         case _:

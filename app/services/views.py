@@ -182,8 +182,8 @@ class ImportSnapshot:
     Args:
         num_files_done: files looked at; `num_files_total`: files found so far.
         num_documents: files that were taken in. `num_tokens`: tokens in them.
-        skipped: (path, reason) of each file that was not.
-        current: path of the file being read.
+        skipped: (path, reason) of each file that was not; the paths are displayable.
+        current: displayable path of the file being read.
     """
 
     version: int

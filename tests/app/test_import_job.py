@@ -1,5 +1,7 @@
 """Import jobs: documents are saved and learned while chats go on; nothing is taken in twice."""
 
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +126,23 @@ def test_an_upload_takes_the_place_of_the_one_of_the_same_name(
     assert (source.name, source.uri) == ("notes.md", "upload:notes.md")
     assert service._database.sources.text(source.id) == "version 1"
     assert service.trie_statistics().num_sequences == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes there only")
+def test_a_name_that_is_no_utf_8_is_taken_in_and_known_again(
+    service: ChatService, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    path = Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/bad\xff\xfe\nname.txt"))
+    for kind, start in (
+        ("folder", lambda: service.import_paths([path.parent])),
+        ("upload", lambda: service.import_uploads([path])),
+    ):
+        for version in range(2):
+            path.write_text(f"{kind} version {version}")
+            assert finished(start())[0] == 1
+        assert finished(start()) == (0, {r"bad\xff\xfe\nname.txt": "imported already"})
+    assert [source.name for source in service.documents()] == [r"bad\xff\xfe\nname.txt"] * 2
 
 
 def test_many_changed_files_cost_one_rewrite_of_the_index(

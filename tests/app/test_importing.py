@@ -2,12 +2,21 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from app import importing
-from app.importing import DocumentFile, FoundFile, SkippedFile, find_files, read_document
+from app.importing import (
+    DocumentFile,
+    FoundFile,
+    SkippedFile,
+    displayable,
+    find_files,
+    read_document,
+    uploaded_files,
+)
 
 needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 
@@ -138,14 +147,14 @@ def test_line_ends_are_made_the_same(tmp_path: Path) -> None:
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not text (binary, or an unknown encoding)"),
         (bytes(range(1, 256)) * 8, "not text (binary, or an unknown encoding)"),
         (b"\xff\xfe\x00", "not text (binary, or an unknown encoding)"),
-        (b"x" * 2000, "too large (0 MB; at most 0 MB)"),
+        (b"x" * 2001, "too large (2,001 bytes; at most 2,000)"),
     ],
 )
 def test_what_is_no_document_is_skipped_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, reason: str
 ) -> None:
-    if len(data) == 2000:
-        monkeypatch.setattr(importing, "MAX_FILE_BYTES", 1000)
+    if len(data) == 2001:
+        monkeypatch.setattr(importing, "MAX_FILE_BYTES", 2000)
     (tmp_path / "a.txt").write_bytes(data)
     skipped = read(tmp_path / "a.txt")
     assert isinstance(skipped, SkippedFile)
@@ -160,3 +169,65 @@ def test_an_unreadable_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     skipped = read(tmp_path / "a.txt")
     assert isinstance(skipped, SkippedFile)
     assert skipped.reason == "no permission to read it"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"bad\xff\xfename.txt".decode("utf-8", "surrogateescape"), r"bad\xff\xfename.txt"),
+        ("two\nlines\x1b[31m\x7f.txt", r"two\nlines\x1b[31m\x7f.txt"),
+        ("a\u2028b\ud800.txt", r"a\u2028b\ud800.txt"),
+        ("Grüße 東京\u3000👩\u200d🔬.txt", "Grüße 東京\u3000👩\u200d🔬.txt"),
+    ],
+)
+def test_every_name_can_be_shown_and_saved(name: str, shown: str) -> None:
+    assert displayable(name) == shown
+    (found,) = uploaded_files([Path(name)])
+    assert found.name == shown
+    found.uri.encode("utf-8")
+
+
+def test_a_path_that_no_file_can_have_is_told() -> None:
+    long = "x" * 5000
+    assert "too long" in reasons(Path("/") / long)[long].lower() or sys.platform == "win32"
+    assert reasons(Path("a\0b")) == {"a\0b": "cannot be read"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="paths have another limit there")
+def test_a_folder_whose_path_is_too_long_is_passed_over_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    monkeypatch.chdir(tmp_path)
+    for _ in range(20):
+        os.mkdir("d" * 250)
+        os.chdir("d" * 250)
+    Path("deep.txt").write_text("text")
+    assert found_names(tmp_path) == ["a.txt"]
+    assert reasons(tmp_path) == {"d" * 250: "cannot be read (File name too long)"}
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (FileNotFoundError(2, "No such file"), "there is no such file or folder"),
+        (OSError(5, "Input/output error"), "cannot be read (Input/output error)"),
+        (RecursionError(), "its folders lie too deep inside each other"),
+    ],
+)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_folder_that_fails_while_it_is_listed_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: OSError | RecursionError,
+    reason: str,
+    is_told: bool,
+) -> None:
+    def walk(_: Path, onerror: Callable[[BaseException], None]) -> Iterator[None]:
+        if not is_told or isinstance(error, RecursionError):
+            raise error
+        onerror(error)  # as of a listing that broke off: without a file name
+        yield from ()
+
+    monkeypatch.setattr(importing.os, "walk", walk)
+    assert reasons(tmp_path) == {tmp_path.name: reason}
