@@ -24,11 +24,6 @@ WAIT = 20.0
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> ServiceConfig:
-    return ServiceConfig(tmp_path / "data", tmp_path / "cache", model="scripted")
-
-
-@pytest.fixture
 def engine() -> ScriptedEngine:
     return ScriptedEngine()
 
