@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from anyio import CapacityLimiter, WouldBlock, to_thread
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
 
 from app import __version__
 from app.prompting import MessageTooLongError
@@ -32,8 +33,11 @@ from lookahead.errors import ContextFullError, LookaheadError
 __all__ = ["ApiError", "CompletionService", "api_router", "parse_completion_request"]
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
+MAX_MESSAGES = 1_000
+MAX_CHARACTERS = 200_000  # more than any context takes, and what a tokenizer reads in a blink
 MAX_REQUESTS = 16  # answered or waiting; one model answers them one after the other
 _RETRY_SECONDS = 5
+_CLIENT_CLOSED_REQUEST = 499
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _FINISH_REASONS = {"length": "length", "context": "length"}
 # Parameters that are not supported yet, with the values that change nothing.
@@ -103,13 +107,15 @@ def api_router(service: CompletionService) -> APIRouter:
         }
 
     @router.post("/v1/chat/completions")
-    async def chat_completions(request: Request) -> JSONResponse:
+    async def chat_completions(request: Request) -> Response:
         try:
             messages, options = parse_completion_request(await _read_json(request))
             complete = partial(service.complete, messages, options)
             completion = await _complete(complete, request, places)
         except ApiError as error:
             return JSONResponse(error.body, status_code=error.status, headers=error.headers)
+        except ClientDisconnect:
+            return Response(status_code=_CLIENT_CLOSED_REQUEST)  # nobody reads it
         return JSONResponse(completion_body(completion))
 
     return router
@@ -249,7 +255,20 @@ def _messages(value: object) -> list[dict[str, str]]:
             '[{"role": "user", "content": "Hello"}].',
             parameter="messages",
         )
+    if len(value) > MAX_MESSAGES:
+        raise ApiError(
+            f"messages has {len(value):,} messages; at most {MAX_MESSAGES:,} are taken.",
+            parameter="messages",
+        )
     messages = [_message(index, message) for index, message in enumerate(value)]
+    num_characters = sum(len(message["content"]) for message in messages)
+    if num_characters > MAX_CHARACTERS:
+        raise ApiError(
+            f"messages have {num_characters:,} characters in all; at most {MAX_CHARACTERS:,} are "
+            "taken.",
+            parameter="messages",
+            code="context_length_exceeded",
+        )
     if messages[-1]["role"] != "user":
         raise ApiError("The last of the messages must have the role user.", parameter="messages")
     return messages

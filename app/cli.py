@@ -17,11 +17,14 @@ from pathlib import Path
 
 from app import __version__, paths
 from app.listening import PortTakenError, open_listening_socket
+from app.plain_text import displayable
+from app.services.errors import ServiceError
 from app.settings import DTYPES, LOG_LEVELS, LOOPBACK_ADDRESSES, Settings, SettingsError, resolve
 from app.terminal import Terminal
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME, ensure_embedded_model
 from lookahead.errors import LookaheadError
 from lookahead.model_source import prepare_model
+from storage.errors import StorageError
 
 __all__ = ["main"]
 
@@ -32,6 +35,17 @@ _POLL_SECONDS = 1.0
 
 class CommandError(Exception):
     """The command cannot be done. The message says why and what to do."""
+
+
+_TOLD_ERRORS = (
+    CommandError,
+    LookaheadError,
+    PortTakenError,
+    ServiceError,
+    SettingsError,
+    StorageError,
+    paths.PathError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             terminal.say("Stopped.")
             return _EXIT_INTERRUPTED
-        except (CommandError, LookaheadError, PortTakenError, SettingsError) as error:
+        except _TOLD_ERRORS as error:
             terminal.say(f"Error: {error}")
             return 1
 
@@ -55,6 +69,7 @@ def _run(arguments: list[str], terminal: Terminal) -> int:
     if arguments[0] == "test":  # what follows is for pytest
         return _test(arguments[1:], terminal)
     options = vars(_parser().parse_args(arguments))
+    paths.cache_dir()  # refused here, before anything lies in it
     settings = resolve(options, os.environ, paths.config_dir())
     _start_logging(settings.log_level)
     if settings.offline:
@@ -75,7 +90,10 @@ def _chat(settings: Settings, terminal: Terminal) -> int:
 
 def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json: bool) -> int:
     """Take documents in as the page does, and say what became of each."""
-    missing = [name for name in names if not Path(name).expanduser().exists()]
+    if not all(name.strip() for name in names):
+        raise CommandError("A path is empty. Give a file or folder; . is the current folder.")
+    named = [paths.expanded(name) for name in names]
+    missing = [str(path) for path in named if not os.path.exists(path)]  # nor where it is too long
     if missing:
         raise CommandError(f"{', '.join(missing)}: no such file or folder. Check the path.")
     _prepare_model(settings, terminal)
@@ -85,7 +103,7 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
     service = ChatService(ServiceConfig(**settings.service_values(), can_answer=False))
     try:
         service.start()
-        job = service.import_paths([Path(name).expanduser() for name in names])
+        job = service.import_paths(named)
         snapshot = job.snapshot()
         while not snapshot.is_over:
             if snapshot.status == "waiting":
@@ -101,7 +119,11 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
     if snapshot.error:
         raise CommandError(snapshot.error)
     if as_json:
-        terminal.result(json.dumps(dataclasses.asdict(snapshot), ensure_ascii=False))
+        skipped = tuple((displayable(path), reason) for path, reason in snapshot.skipped)
+        snapshot = dataclasses.replace(
+            snapshot, skipped=skipped, current=displayable(snapshot.current)
+        )
+        terminal.result(json.dumps(dataclasses.asdict(snapshot)))
     else:
         for path, reason in snapshot.skipped:
             terminal.say(f"Skipped {path}: {reason}")

@@ -8,6 +8,7 @@ returns values in the order of the outputs named in its docstring, where *view* 
 import asyncio
 import html
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -18,6 +19,8 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from app import presenters
+from app.paths import PathError, expanded
+from app.plain_text import displayable
 from app.services.errors import ServiceError
 from app.services.views import (
     AnswerOptions,
@@ -67,6 +70,9 @@ class _RefusedInputError(Exception):
     """What was typed or sent cannot be used; the message says why."""
 
 
+_TOLD_ERRORS = (_RefusedInputError, PathError, ServiceError, StorageError, LookaheadError)
+
+
 def _shows_errors(
     num_outputs: int,
 ) -> Callable[[Callable[Parameters, Any]], Callable[Parameters, Any]]:
@@ -77,12 +83,12 @@ def _shows_errors(
         def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
             try:
                 return handler(*args, **kwargs)
-            except (_RefusedInputError, ServiceError, StorageError, LookaheadError) as error:
+            except _TOLD_ERRORS as error:
                 sentence = str(error)
             except Exception:
                 logger.exception("%s failed", handler.__name__)
                 sentence = "Something went wrong inside the app; the log has the details."
-            gr.Warning(html.escape(sentence, quote=False))
+            gr.Warning(html.escape(displayable(sentence), quote=False))
             return gr.skip() if num_outputs == 1 else (gr.skip(),) * num_outputs or None
 
         return guarded
@@ -131,10 +137,17 @@ class PageHandlers:
         temperature: float | None,
         max_new_tokens: float | None,
     ) -> Outputs:
-        """The message box (emptied), and the view with the question and its waiting answer."""
+        """The message box (emptied), and the view with the question and its waiting answer.
+
+        A chat that was deleted meanwhile gives way to a new one; the message stays in its box.
+        """
         view.move(view.conversation_id)
         options = answer_options(lookahead, temperature, max_new_tokens)
-        job = self._service.ask(view.conversation_id, text, options)
+        try:
+            job = self._service.ask(view.conversation_id, text, options)
+        except RecordNotFoundError:  # the tab would be left in a chat that is no more
+            gr.Warning("This chat was deleted meanwhile. Send again to ask in a new one.")
+            return (gr.skip(), *self._move(view, None))
         return ("", *self._move(view, job.conversation_id))
 
     @_shows_errors(0)
@@ -179,10 +192,10 @@ class PageHandlers:
         """Start importing a typed folder or file: the path box, emptied."""
         if not typed_path.strip():
             raise _RefusedInputError("Type the path of a folder or a file first.")
-        path = Path(typed_path.strip().strip("\"'")).expanduser()
+        path = expanded(typed_path.strip().strip("\"'"))
         if not path.is_absolute():
             raise _RefusedInputError("Type the whole path, from the top of the disk.")
-        if not path.exists():
+        if not os.path.exists(path):  # False, not an error, where the name is too long
             raise _RefusedInputError(f"There is no folder or file {path}.")
         self._last_import = self._service.import_paths([path])
         return ""

@@ -10,9 +10,27 @@ import platformdirs
 
 from lookahead.embedded_model import default_cache_dir
 
-__all__ = ["cache_dir", "config_dir", "data_dir"]
+__all__ = ["PathError", "cache_dir", "config_dir", "data_dir", "expanded"]
 
 APP_NAME = "lookahead-chat"
+
+
+class PathError(Exception):
+    """A path cannot be understood. The message says which and why."""
+
+
+def expanded(text: str) -> Path:
+    """The path with `~` and `~user` put out in full.
+
+    Raises:
+        PathError: there is no such user, or the text can be no path.
+    """
+    if "\0" in text:
+        raise PathError("A path cannot have a NUL character in it. Check the path.")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise PathError(f"{text}: the home folder that it names is not known.") from None
 
 
 def data_dir() -> Path:
@@ -22,7 +40,7 @@ def data_dir() -> Path:
 
 def cache_dir() -> Path:
     """Folder of what can be made again (models, segments); `LOOKAHEAD_CHAT_CACHE_DIR` overrides."""
-    return default_cache_dir()
+    return _overridden("CACHE_DIR") or default_cache_dir()
 
 
 def config_dir() -> Path:
@@ -32,4 +50,4 @@ def config_dir() -> Path:
 
 def _overridden(name: str) -> Path | None:
     value = os.environ.get(f"LOOKAHEAD_CHAT_{name}")
-    return Path(value).expanduser().absolute() if value else None
+    return expanded(value).absolute() if value else None

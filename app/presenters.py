@@ -1,13 +1,15 @@
 """What the page shows, as strings and plain dictionaries: pure functions of records and snapshots.
 
 Knows neither gradio nor the services' inner life. Called by `app.handlers`; the page's scripts put
-the strings into the document as text, never as markup.
+the strings into the document as text, never as markup. What goes into a Markdown field is escaped,
+answers aside; no string has half surrogate pairs in it, over which the page's stream would break.
 """
 
 from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from app.plain_text import displayable, literal_markdown
 from app.services.views import (
     AnswerNumbers,
     AnswerSnapshot,
@@ -53,7 +55,7 @@ def chatbot_messages(
     shown = []
     for message in messages:
         if message.role != "assistant":
-            shown.append({"role": "user", "content": message.text})
+            shown.append({"role": "user", "content": literal_markdown(message.text)})
         elif snapshot is not None and snapshot.message_id == message.id:
             line = answer_line(snapshot, is_model_ready=is_model_ready)
             shown.append(_answer(snapshot.text, line))
@@ -63,7 +65,8 @@ def chatbot_messages(
 
 
 def _answer(text: str, line: str) -> dict[str, Any]:
-    blocks = [{"type": "text", "text": part} for part in (text or _NO_TEXT_YET, line) if part]
+    parts = (displayable(text) or _NO_TEXT_YET, literal_markdown(line))
+    blocks = [{"type": "text", "text": part} for part in parts if part]
     return {"role": "assistant", "content": blocks}
 
 
@@ -118,7 +121,7 @@ def chat_list(
     chats = [
         {
             "id": conversation.id,
-            "title": conversation.title.strip() or _UNTITLED,
+            "title": displayable(conversation.title).strip() or _UNTITLED,
             "running": conversation.id in running_ids,
         }
         for conversation in conversations
@@ -132,10 +135,10 @@ def engine_line(state: EngineState) -> dict[str, str]:
         mode = f" · {state.mode} mode" if state.mode else ""
         return {
             "status": "ready",
-            "text": f"{_model_name(state.model)}{mode}",
-            "more": f"{state.detail} {state.mode_reason}".strip(),
+            "text": displayable(f"{_model_name(state.model)}{mode}"),
+            "more": displayable(f"{state.detail} {state.mode_reason}".strip()),
         }
-    return {"status": state.status, "text": state.detail, "more": ""}
+    return {"status": state.status, "text": displayable(state.detail), "more": ""}
 
 
 def _model_name(model: str) -> str:
@@ -153,11 +156,14 @@ def import_report(snapshot: ImportSnapshot | None, *, upload_folder: str = "") -
         return {"text": "", "done": 0, "total": 0, "skipped": [], "more_skipped": 0}
     shown = snapshot.skipped[:_MAX_SKIPPED_SHOWN]
     return {
-        "text": _import_line(snapshot),
+        "text": displayable(_import_line(snapshot)),
         "done": snapshot.num_files_done,
         "total": 0 if snapshot.is_over else snapshot.num_files_total,
         "skipped": [
-            {"name": _known_name(PurePath(path), upload_folder), "reason": reason}
+            {
+                "name": displayable(_known_name(PurePath(path), upload_folder)),
+                "reason": displayable(reason),
+            }
             for path, reason in shown
         ],
         "more_skipped": len(snapshot.skipped) - len(shown),
@@ -189,8 +195,8 @@ def document_list(sources: Sequence[Source]) -> list[dict[str, Any]]:
     return [
         {
             "id": source.id,
-            "name": source.name,
-            "uri": source.uri,
+            "name": displayable(source.name),
+            "uri": displayable(source.uri),
             "length": _count(source.num_tokens, "token"),
         }
         for source in sources

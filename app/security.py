@@ -28,7 +28,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' data: blob:; "
-    "font-src 'self' data:; connect-src 'self' data: blob:; form-action 'self'; "
+    "font-src 'self' data:; connect-src 'self' data: blob:; form-action 'none'; "
     "object-src 'none'; base-uri 'self'; frame-ancestors 'none'"
 )
 

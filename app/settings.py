@@ -8,6 +8,7 @@ Knows no page and runs no engine. Called by the command line; read by the server
 """
 
 import difflib
+import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOOPBACK_ADDRESSES = ("127.0.0.1", "localhost", "::1")
 
 _ENVIRONMENT_PREFIX = "LOOKAHEAD_CHAT_"
+_MAX_NAME_BYTES = 255  # of a file on the usual disks; names on a hub are shorter
 _FLAGS = {
     "allowed_hosts": "--allowed-host",
     "lookahead": "--no-lookahead",
@@ -170,18 +172,26 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _path(value: object) -> Path:
-    return Path(_text(value)).expanduser().absolute()
+    return _expanded(_text(value)).absolute()
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return paths.expanded(text)
+    except paths.PathError:
+        raise ValueError("a path whose home folder is known") from None
 
 
 def _model(value: object) -> str:
     """A folder given by its path must be there; every other name is looked up when it loads."""
     name = _text(value)
-    path = Path(name).expanduser()
     if name == EMBEDDED_MODEL_NAME:
         return name
-    if path.is_dir():
+    path = _expanded(name)
+    if os.path.isdir(path):  # False, not an error, where the name is too long
         return str(path.absolute())
-    if path.is_absolute() or name.startswith("."):
+    is_too_long = len(os.fsencode(name)) > _MAX_NAME_BYTES
+    if path.is_absolute() or name.startswith(".") or is_too_long:
         raise ValueError("an existing folder, a name on a model hub, or " + EMBEDDED_MODEL_NAME)
     return name
 

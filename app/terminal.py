@@ -1,9 +1,12 @@
 """What a command says on the terminal: results on stdout, messages and progress on stderr.
 
-Knows nothing of what it is told. Used by the command line; works without a terminal, line by line.
+Knows nothing of what it is told; each message stays on its line, whatever names are in it. Used by
+the command line; works without a terminal, line by line.
 """
 
 import sys
+
+from app.plain_text import on_one_line
 
 __all__ = ["Terminal"]
 
@@ -17,15 +20,16 @@ class Terminal:
     def result(self, text: str) -> None:
         """Write what the command was asked for."""
         self.end_progress()
-        print(text, flush=True)
+        print(on_one_line(text), flush=True)
 
     def say(self, text: str) -> None:
         """Write a message for the user."""
         self.end_progress()
-        print(text, file=sys.stderr, flush=True)
+        print(on_one_line(text), file=sys.stderr, flush=True)
 
     def progress(self, text: str) -> None:
         """Replace the progress line; without a terminal, write a line of its own."""
+        text = on_one_line(text)
         if text == self._progress:
             return
         if sys.stderr.isatty():

@@ -105,6 +105,7 @@ class ScriptedService:
                 Conversation(conversation_id, text[:60], None, NOW, NOW),
                 [],
             )
+        self.messages(conversation_id)
         if self.running_job(conversation_id):
             raise BusyError("This chat is still being answered. Wait for it, or press Stop.")
         self._add_message(conversation_id, "user", text, "complete")

@@ -181,6 +181,48 @@ def test_what_is_not_json_is_refused(client: TestClient) -> None:
     assert (deep.status_code, "too deeply" in deep.text) == (400, True)
 
 
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([{"role": "user", "content": "x" * 150_000}] * 2, "300,000 characters"),
+        ([{"role": "user", "content": "x"}] * 1_001, "1,001 messages"),
+    ],
+)
+def test_more_than_any_context_takes_is_refused_before_it_is_read(
+    client: TestClient, service: ScriptedService, messages: Any, said: str
+) -> None:
+    """Megabytes kept the tokenizer, and with it every answer, busy for minutes."""
+    refused = ask(client, messages=messages)
+    assert refused.status_code == 400
+    assert said in refused.json()["error"]["message"]
+    assert not service.completed
+
+
+def test_a_client_that_leaves_while_it_is_sending_is_no_error(service: ScriptedService) -> None:
+    """It was logged as a traceback."""
+    application = FastAPI()
+    application.include_router(api_router(service))
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    events = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Any:
+        return events.pop(0)
+
+    async def send(_: Any) -> None: ...
+
+    asyncio.run(application(scope, receive, send))
+    assert not service.completed
+
+
 @pytest.mark.parametrize("content", ['"\\ud800"', '[{"type": "text", "text": "a\\udc00"}]'])
 def test_half_a_surrogate_pair_is_refused(
     client: TestClient, service: ScriptedService, content: str

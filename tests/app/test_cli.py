@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 import pytest
 
 from app import __version__, cli
+from app.services.errors import ServiceClosedError
 from app.services.views import EngineState, ImportSnapshot
 from app.settings import Settings, SettingsError, resolve
 from lookahead.errors import ModelSetupError
+from storage.errors import DatabaseDamagedError, SchemaTooNewError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -254,6 +256,62 @@ def test_import_of_a_missing_path_loads_nothing(
     assert cli.main(["import", "/nowhere/at/all"]) == 1
     assert "/nowhere/at/all: no such file or folder" in capsys.readouterr().err
     assert service.events == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        *(("", "is empty"), (" ", "is empty"), ("x" * 300, "no such file or folder")),
+        ("~no-such-user/x", "home folder"),
+    ],
+)
+def test_import_refuses_a_path_that_cannot_be_one(
+    service: type[ScriptedService], capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    """The empty path was the current folder, the others a traceback."""
+    assert cli.main(["import", name]) == 1
+    told = capsys.readouterr().err
+    assert (said in told, told.count("\n")) == (True, 1)
+    assert service.events == []
+
+
+@pytest.mark.parametrize("folder", ["DATA", "CACHE", "CONFIG"])
+def test_a_folder_of_nobody_is_told(
+    served: Served, folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"LOOKAHEAD_CHAT_{folder}_DIR", "~no-such-user/x")
+    assert cli.main([]) == 1
+    assert "home folder" in capsys.readouterr().err
+    assert served.settings == []
+
+
+@pytest.mark.parametrize("error", [DatabaseDamagedError, SchemaTooNewError, ServiceClosedError])
+def test_what_the_database_and_the_services_refuse_is_told_in_one_sentence(
+    served: Served, error: type[Exception], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged database ended in a traceback."""
+
+    def fail() -> None:
+        raise error("It cannot be used.")
+
+    served.during = fail
+    assert cli.main([]) == 1
+    assert capsys.readouterr().err == "It is here.\nError: It cannot be used.\n"
+
+
+def test_names_of_files_cannot_write_on_the_terminal(
+    service: type[ScriptedService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name with a line end began a line of its own, and escape sequences were obeyed."""
+    name = "a\n\x1b[31m\x9b2J\u202e\udce9.png"
+    service.job = ScriptedJob(ImportSnapshot(1, "complete", skipped=((name, "binary"),)))
+    assert cli.main(["import", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    assert told == "Skipped a\\n\\x1b[31m\\x9b2J\\u202e\\udce9.png: binary\n"
+    assert cli.main(["import", str(tmp_path), "--json"]) == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["skipped"] == [[name.replace("\udce9", "?"), "binary"]]
+    assert (printed.isascii(), printed.count("\n")) == (True, 1)
 
 
 def test_import_without_a_model_says_why_and_closes(

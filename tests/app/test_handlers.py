@@ -1,6 +1,7 @@
 """What the page's events do with the service, without a browser."""
 
 import asyncio
+import html
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,7 @@ def texts(chatbot: list[dict[str, Any]]) -> list[str]:
     shown = []
     for message in chatbot:
         content = message["content"]
-        shown.append(content if isinstance(content, str) else content[0]["text"])
+        shown.append(html.unescape(content if isinstance(content, str) else content[0]["text"]))
     return shown
 
 
@@ -94,6 +95,21 @@ def test_a_second_question_meanwhile_is_refused_and_kept(handlers: PageHandlers)
         outputs = handlers.ask(view, "And when?", True, 0.0, 64)
     assert len(outputs) == 5
     assert all(is_skipped(value) for value in outputs)
+
+
+def test_a_chat_deleted_in_another_tab_gives_way_to_a_new_one(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    """The tab was left in the chat that was no more, and every Send failed."""
+    view = ask(handlers, "Where?")
+    service.finish(service.jobs[0], "Paris.")
+    assert view.conversation_id is not None
+    service.delete_conversation(view.conversation_id)
+    with pytest.warns(UserWarning, match="deleted"):
+        box, chatbot, chats, send, _ = handlers.ask(view, "And when?", True, 0.0, 64)
+    assert is_skipped(box)
+    assert (view.conversation_id, chats["open"], chatbot, send["visible"]) == (None, None, [], True)
+    assert ask(handlers, "And when?", view).conversation_id is not None
 
 
 def test_the_options_of_the_page_reach_the_answer(
@@ -289,7 +305,15 @@ def test_a_typed_folder_is_imported(
 
 @pytest.mark.parametrize(
     ("typed", "said"),
-    [("", "Type the path"), ("notes", "whole path"), ("/no/such/folder", "no folder or file")],
+    [
+        ("", "Type the path"),
+        ("notes", "whole path"),
+        ("/no/such/folder", "no folder or file"),
+        ("/" + "x" * 300, "no folder or file"),
+        ("~no-such-user/notes", "home folder"),
+        ("/a\0b", "NUL"),
+        ("/no/caf\udce9", "no folder or file /no/caf\\?"),
+    ],
 )
 def test_a_path_that_cannot_be_imported_is_refused_in_words(
     handlers: PageHandlers, service: ScriptedService, typed: str, said: str

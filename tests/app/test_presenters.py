@@ -1,5 +1,7 @@
 """The strings of the page."""
 
+import html
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +27,7 @@ LINE = (
 
 
 def parts(message: dict[str, Any]) -> list[str]:
-    return [block["text"] for block in message["content"]]
+    return [html.unescape(block["text"]) for block in message["content"]]
 
 
 def snapshot(status: AnswerStatus, **values: Any) -> AnswerSnapshot:
@@ -34,9 +36,43 @@ def snapshot(status: AnswerStatus, **values: Any) -> AnswerSnapshot:
 
 def test_numbers_stand_under_a_saved_answer_as_a_part_of_their_own() -> None:
     question, answer = presenters.chatbot_messages([QUESTION, ANSWER])
-    assert question == {"role": "user", "content": "Is `List<String>` fine?"}
+    assert question["role"] == "user"
+    assert html.unescape(question["content"]) == "Is `List<String>` fine?"
     assert answer["role"] == "assistant"
     assert parts(answer) == ["It is.", LINE]
+
+
+@pytest.mark.parametrize(
+    "text", ["  *a*", "{{7*7}}", "<think>x</think>", "$$x$$ \\(y\\)", "1. a\n\n  b "]
+)
+def test_a_question_has_nothing_left_for_markdown_html_or_formulas(text: str) -> None:
+    """Questions were shown as their own rendering: stars, tags and indentation were gone."""
+    (question,) = presenters.chatbot_messages([replace(QUESTION, text=text)])
+    content = question["content"]
+    assert html.unescape(content) == text
+    assert not set(html.unescape(content)) & set(content) & set("*{}<>$()\\.\n")
+    assert content == content.strip()
+
+
+def test_a_name_that_is_not_utf8_can_be_sent_to_the_page() -> None:
+    """One such name in a report ended the event stream of every tab."""
+    name = "caf\udce9.png"
+    skipped = ImportSnapshot(1, "complete", skipped=((f"/x/{name}", f"the same as {name}"),))
+    failed = replace(ANSWER, status="failed", error=name)
+    for shown in (
+        presenters.import_report(skipped),
+        presenters.import_report(ImportSnapshot(1, "running", current=name)),
+        presenters.import_report(ImportSnapshot(1, "failed", error=name)),
+        presenters.document_list([Source(1, "document", None, name, name, "0", 1, 1, False, NOW)]),
+        presenters.engine_line(EngineState("failed", name, name)),
+        presenters.engine_line(replace(READY, model=name, detail=name)),
+        presenters.chat_list([Conversation(1, name, None, NOW, NOW)], 1),
+        presenters.chatbot_messages([replace(QUESTION, text=name), replace(ANSWER, text=name)]),
+        presenters.chatbot_messages([failed]),
+    ):
+        written = json.dumps(shown, ensure_ascii=False)
+        assert "caf" in written
+        written.encode()
 
 
 def test_a_running_answer_replaces_what_is_saved_of_it() -> None:

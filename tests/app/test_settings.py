@@ -69,6 +69,10 @@ def test_every_setting_can_be_set_from_every_place(tmp_path: Path) -> None:
         ("host", "0.0.0.0", "must be one of 127.0.0.1"),
         ("strict", "maybe", "must be true or false"),
         ("model", "./nowhere", "must be an existing folder"),
+        ("model", "x" * 300, "must be an existing folder"),
+        ("model", "~no-such-user/m", "a path whose home folder is known"),
+        ("data_dir", "~no-such-user/d", "a path whose home folder is known"),
+        ("data_dir", "a\0b", "a path"),
     ],
 )
 def test_an_impossible_value_is_named_with_its_place(
