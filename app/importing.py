@@ -19,7 +19,7 @@ __all__ = [
     "DocumentFile",
     "FoundFile",
     "SkippedFile",
-    "displayable",
+    "displayable_name",
     "find_files",
     "read_document",
     "uploaded_files",
@@ -109,7 +109,7 @@ def find_files(paths: Iterable[Path]) -> Iterator[FoundFile | SkippedFile]:
             if root.is_dir():
                 yield from _walk(root)
             else:
-                yield FoundFile(root, displayable(root.name), root.as_uri())
+                yield FoundFile(root, displayable_name(root.name), root.as_uri())
         except (OSError, RuntimeError, ValueError) as error:
             yield SkippedFile(path, _explain(error))
 
@@ -118,10 +118,10 @@ def uploaded_files(paths: Iterable[Path]) -> Iterator[FoundFile]:
     """Copies of files that came through the browser: known by their names, wherever they lie."""
     for path in paths:
         uri = f"upload:{path.name}".encode("utf-8", "backslashreplace").decode("utf-8")
-        yield FoundFile(path, displayable(path.name), uri)
+        yield FoundFile(path, displayable_name(path.name), uri)
 
 
-def displayable(name: str) -> str:
+def displayable_name(name: str) -> str:
     """The name with backslash escapes for what cannot be shown or saved: bytes, controls."""
     return "".join(
         _escape(character) if unicodedata.category(character) in _HIDDEN_CATEGORIES else character
@@ -166,7 +166,7 @@ def _judge(path: Path, root: Path) -> FoundFile | SkippedFile:
     if os.path.islink(path):  # unlike Path.is_symlink, false where the path cannot be looked at
         return _refuse_link(path, root)
     if path.suffix.lower() in _TEXT_SUFFIXES or path.name.lower() in _TEXT_NAMES:
-        return FoundFile(path, displayable(path.relative_to(root).as_posix()), path.as_uri())
+        return FoundFile(path, displayable_name(path.relative_to(root).as_posix()), path.as_uri())
     return SkippedFile(path, "not a kind of file that is imported from folders")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.importing import DocumentFile, FoundFile, SkippedFile, displayable, read_document
+from app.importing import DocumentFile, FoundFile, SkippedFile, displayable_name, read_document
 from app.prompting import encode_text, find_control_ids
 from app.services.jobs import ImportJob
 from app.services.trie_keeper import TrieKeeper
@@ -45,7 +45,7 @@ class ImportWork:
             for num_done, found in enumerate(self._collect(files)):
                 if self.job.is_cancelled:
                     break
-                self.job.show(current=displayable(str(found.path)), num_files_done=num_done)
+                self.job.show(current=displayable_name(str(found.path)), num_files_done=num_done)
                 self._take(found)
                 self._show_counts(num_done + 1)
         finally:
@@ -112,7 +112,9 @@ class ImportWork:
         self.keeper.expect(len(token_ids))
 
     def _skip(self, skipped: SkippedFile) -> None:
-        self._skipped.append((displayable(str(skipped.path)), displayable(skipped.reason)))
+        self._skipped.append(
+            (displayable_name(str(skipped.path)), displayable_name(skipped.reason))
+        )
 
     def _show_counts(self, num_done: int) -> None:
         self.job.show(

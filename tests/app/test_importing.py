@@ -12,7 +12,7 @@ from app.importing import (
     DocumentFile,
     FoundFile,
     SkippedFile,
-    displayable,
+    displayable_name,
     find_files,
     read_document,
     uploaded_files,
@@ -181,7 +181,7 @@ def test_an_unreadable_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_every_name_can_be_shown_and_saved(name: str, shown: str) -> None:
-    assert displayable(name) == shown
+    assert displayable_name(name) == shown
     (found,) = uploaded_files([Path(name)])
     assert found.name == shown
     found.uri.encode("utf-8")
