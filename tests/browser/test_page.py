@@ -168,6 +168,20 @@ def test_tabs_do_not_mix_their_chats(site: Site) -> None:
     assert [len(messages) for _, messages in site.service.chats.values()] == [2, 2]
 
 
+def test_a_tab_keeps_one_event_stream(site: Site) -> None:
+    """Each time gradio closed it, what the tab sent in that moment was never answered."""
+    site.service.ask(None, "Earlier", AnswerOptions()).wait_until_over(20)
+    page = site.open()
+    page.get_by_role("button", name="Earlier", exact=True).click()
+    expect(page.get_by_text(NUMBERS)).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_text("What would you like to know?")).to_be_visible()
+    ask(page, "Where?")
+    expect(page.get_by_text(NUMBERS)).to_be_visible()
+    assert page.evaluate(ENDED_REQUESTS, "/queue/join")
+    assert page.evaluate(ENDED_REQUESTS, "/queue/data") == []
+
+
 def test_a_chat_is_deleted_after_a_second_look_only(site: Site) -> None:
     for text in ("Keep me", "Delete me"):
         site.service.ask(None, text, AnswerOptions()).wait_until_over(20)
@@ -236,6 +250,44 @@ def test_text_stays_text(site: Site) -> None:
     assert site.complaints, "the image was not even tried"
     assert all("violates the following Content Security" in note for note in site.complaints)
     site.complaints.clear()
+
+
+def test_a_question_is_shown_as_it_was_typed(site: Site) -> None:
+    """It went through Markdown, HTML, formulas and the folding of thoughts."""
+    text = (
+        "  two spaces, *stars*, __lines__ and {{7*7}}\n\n\n"
+        "    - indented\n1. one\n# no heading\n<div>tag</div> <think>no</think> &amp; &lt;\n"
+        "$$x^2$$ \\(y\\) \\[z\\] https://attacker.example `code`\n"
+        "```\n  fence\n```\n| a | b |\n|---|---|"
+    )
+    site.service.ask(None, text, AnswerOptions()).wait_until_over(20)
+    page = site.open("?chat=1")
+    expect(page.get_by_text(NUMBERS)).to_be_visible()
+    question = page.locator("#chatbot .user.message .prose")
+    assert question.inner_text().rstrip("\n") == text
+    assert question.locator(":is(a, code, em, .katex, table, li, h1)").count() == 0
+    question.locator("p").select_text()
+    page.keyboard.press("Control+c")
+    assert page.evaluate("navigator.clipboard.readText()") == text
+
+
+def test_an_answer_cannot_cover_the_page_or_ask_for_anything(site: Site) -> None:
+    """A fixed position survived the sanitizer, and so did forms."""
+    site.service.answer = (
+        "<div style='position:fixed;inset:0;z-index:99999;background:red'>COVER</div>\n\n"
+        "<form action='/v1'><input name='password'><button>Log in</button></form>\n\n"
+        "<input name='loose'> and ```code```\n\n- [x] done\n\n```python\nprint()\n```"
+    )
+    site.service.ask(None, "Where?", AnswerOptions()).wait_until_over(20)
+    page = site.open("?chat=1")
+    expect(page.get_by_text(NUMBERS)).to_be_visible()
+    expect(page.get_by_text("COVER")).to_be_attached()
+    made_up = page.locator("#chatbot .prose :is(form, textarea, input:not([type=checkbox]))")
+    expect(made_up.locator("visible=true")).to_have_count(0)
+    expect(page.locator("#chatbot input[type=checkbox]")).to_be_visible()  # of the list
+    expect(page.locator("#chatbot .copy_code_button")).not_to_have_css("display", "none")
+    page.get_by_role("button", name="New chat").click(timeout=5_000)
+    expect(page.get_by_text("What would you like to know?")).to_be_visible()
 
 
 def test_files_are_imported_with_progress_cancel_and_reasons(site: Site, tmp_path: Path) -> None:
@@ -342,6 +394,10 @@ def test_on_a_phone_the_list_opens_over_the_chat_and_closes_again(site: Site) ->
     expect(chat).not_to_be_in_viewport()
     expect(page.get_by_text(NUMBERS)).to_be_in_viewport()
 
+
+# The requests to an address that have ended, one way or the other.
+ENDED_REQUESTS = """part => performance.getEntriesByType('resource')
+  .map(entry => entry.name).filter(name => name.includes(part))"""
 
 # Ratio of the element's text colour to the first opaque background behind it (WCAG 2).
 CONTRAST = """element => {
