@@ -8,7 +8,13 @@ import re
 
 __all__ = ["displayable", "literal_markdown", "on_one_line"]
 
-_MARKUP = re.compile(r"[!-/:-@\[-`{-~]|[^\S ]|(?<!\S) | (?!\S)")
+# What Markdown, HTML and formulas see in a line, at its start, and in addresses; white space but
+# single spaces. As few as possible: a screen reader is told the references as they stand.
+_MARKUP = re.compile(
+    r"[&<>*_`~\[\]\\$@|]|\A[-+#=]|(?<=\A\d)[.)]|(?<=\A\d\d)[.)]|\A\d(?=\d{2,8}[.)])"
+    r"|:(?=//)|(?<=www)\.|[^\S ]|(?<!\S) | (?!\S)",
+    re.IGNORECASE,
+)
 # controls (not DEL, which does nothing), line and paragraph ends, changes of direction, surrogates
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x80-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -21,8 +27,8 @@ def displayable(text: str) -> str:
 def literal_markdown(text: str) -> str:
     """Markdown that is shown as `text`, sign for sign, in one paragraph that keeps white space.
 
-    All punctuation becomes character references, so that neither Markdown nor HTML nor a formula's
-    delimiters are seen in it; so does all white space but single spaces between words.
+    What has a meaning in Markdown, HTML or a formula becomes a character reference, and so does all
+    white space but single spaces between words.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", displayable(text))

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -43,14 +44,25 @@ def test_numbers_stand_under_a_saved_answer_as_a_part_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["  *a*", "{{7*7}}", "<think>x</think>", "$$x$$ \\(y\\)", "1. a\n\n  b "]
+    "text",
+    [
+        "  *a*",
+        "{{7*7}}",
+        "<think>x</think>",
+        "$$x$$ \\(y\\)",
+        "1. a\n\n  b ",
+        "12) a",
+        "123. a",
+        "- a",
+    ],
 )
 def test_a_question_has_nothing_left_for_markdown_html_or_formulas(text: str) -> None:
     """Questions were shown as their own rendering: stars, tags and indentation were gone."""
     (question,) = presenters.chatbot_messages([replace(QUESTION, text=text)])
     content = question["content"]
     assert html.unescape(content) == text
-    assert not set(html.unescape(content)) & set(content) & set("*{}<>$()\\.\n")
+    assert not set(content) & set("*<>$\\\n[")
+    assert not re.match(r"\d+[.)]|[-+=]", content)
     assert content == content.strip()
 
 

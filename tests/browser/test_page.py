@@ -260,12 +260,16 @@ def test_a_question_is_shown_as_it_was_typed(site: Site) -> None:
         "$$x^2$$ \\(y\\) \\[z\\] https://attacker.example `code`\n"
         "```\n  fence\n```\n| a | b |\n|---|---|"
     )
-    site.service.ask(None, text, AnswerOptions()).wait_until_over(20)
+    texts = [text, "123. a (b) www.attacker.example a@attacker.example", "--- a", "2) b", "> c"]
+    for number, earlier in enumerate(reversed(texts)):
+        site.service.ask(1 if number else None, earlier, AnswerOptions()).wait_until_over(20)
     page = site.open("?chat=1")
-    expect(page.get_by_text(NUMBERS)).to_be_visible()
-    question = page.locator("#chatbot .user.message .prose")
-    assert question.inner_text().rstrip("\n") == text
-    assert question.locator(":is(a, code, em, .katex, table, li, h1)").count() == 0
+    expect(page.get_by_text(NUMBERS).last).to_be_visible()
+    questions = page.locator("#chatbot .user.message .prose")
+    shown = [question.rstrip("\n") for question in questions.all_inner_texts()]
+    assert shown == texts[::-1]
+    assert questions.locator(":is(a, code, em, hr, .katex, table, li, h1, blockquote)").count() == 0
+    question = questions.last
     question.locator("p").select_text()
     page.keyboard.press("Control+c")
     assert page.evaluate("navigator.clipboard.readText()") == text
