@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 ENGINE_UPDATE_SECONDS = 0.25
+SETTLED_UPDATE_SECONDS = 5.0  # gradio sees that a tab has gone when its handler yields
 _MAX_ID_DIGITS = 18  # what fits the database's integers
 
 Parameters = ParamSpec("Parameters")
@@ -171,21 +172,25 @@ class PageHandlers:
                 yield (self._shown(messages, snapshot), gr.skip(), gr.skip(), gr.skip())
             await asyncio.sleep(UPDATE_SECONDS)
             if view.num_moves != move:
-                return
+                break
         end = job.snapshot() if job is not None else None
         last = await asyncio.to_thread(self._view, conversation_id, end)
-        # a generator that yields nothing would empty its outputs
+        # gradio sends what was yielded last once more at the end, or empties the outputs
         yield last if view.num_moves == move else (gr.skip(),) * len(last)
 
-    async def watch_engine(self) -> AsyncIterator[dict[str, str]]:
-        """The status line, until the model is ready or has failed to load."""
+    async def watch_engine(self) -> AsyncIterator[Any]:
+        """The status line, for as long as the page is open.
+
+        It must not end: gradio closes the tab's event stream when nothing is pending any more, and
+        what the tab sends in that moment is never answered.
+        """
         shown: EngineState | None = None
-        while shown is None or shown.status not in ("ready", "failed"):
+        while True:
             state = self._service.state
-            if state != shown:
-                shown = state
-                yield presenters.engine_line(state)
-            await asyncio.sleep(ENGINE_UPDATE_SECONDS)
+            yield gr.skip() if state == shown else presenters.engine_line(state)
+            shown = state
+            is_settled = state.status in ("ready", "failed")
+            await asyncio.sleep(SETTLED_UPDATE_SECONDS if is_settled else ENGINE_UPDATE_SECONDS)
 
     @_shows_errors(1)
     def import_folder(self, typed_path: str) -> str:
