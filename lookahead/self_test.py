@@ -84,7 +84,7 @@ def find_row_classes(
     classes: list[tuple[list[int], dict[int, torch.Tensor]]] = []
     for num_rows in range(1, MAX_PROBED_ROWS + 1):
         if num_rows % 8 == 1:
-            report(f"comparing bits at {num_rows} to {num_rows + 7} rows")
+            report(f"Comparing the bits at {num_rows} to {num_rows + 7} rows (once per machine)")
         num_tokens = min(len(pool), max(_MIN_COMPARED_TOKENS, num_rows))
         logits = _logits_by_token(adapter, cache, pool[:num_tokens], num_rows)
         if logits is None:

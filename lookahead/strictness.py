@@ -76,7 +76,6 @@ def _row_classes(
     key = f"row_classes:{fingerprint}"
     with contextlib.suppress(KeyError, TypeError, ValueError):  # unknown, or damaged
         return RowClasses.from_json(facts[key])
-    report("Comparing the bits of every row count (once per machine)")
     classes = find_row_classes(adapter, vocab_size, report)
     facts[key] = classes.to_json()
     return classes

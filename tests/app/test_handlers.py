@@ -317,7 +317,7 @@ def test_a_typed_folder_is_imported(
         ("/" + "x" * 300, "no folder or file"),
         ("~no-such-user/notes", "home folder"),
         ("/a\0b", "NUL"),
-        ("/no/caf\udce9", "no folder or file /no/caf\\?"),
+        ("/no/note\udce9", "no folder or file /no/note\\?"),
     ],
 )
 def test_a_path_that_cannot_be_imported_is_refused_in_words(
