@@ -11,6 +11,8 @@ service.ask(conversation_id | None, text, options)   -> AnswerJob
 service.regenerate(conversation_id, options)         -> AnswerJob
 service.running_job(conversation_id)                 -> AnswerJob | None
 service.complete([{"role", "content"}], options, is_cancelled=None) -> Completion
+service.compare(prompt, options)   -> CompareJob: one prompt, plain and lookahead
+service.latest_comparison()        -> CompareJob | None
 service.import_paths(paths)        -> ImportJob
 service.import_uploads(paths)      -> ImportJob
 service.running_import()           -> ImportJob | None
@@ -20,12 +22,13 @@ service.trie_statistics()          -> lookahead.trie.TrieStatistics | None
 service.close()
 
 AnswerJob: conversation_id, message_id, stop(), snapshot(), wait_for_change(version, timeout)
+CompareJob: stop(), snapshot(), wait_for_change(version, timeout)
 ImportJob: cancel(), snapshot(), wait_for_change(version, timeout)
 """
 
 from app.services.chat_service import ChatService
 from app.services.errors import ServiceError
-from app.services.jobs import AnswerJob, ImportJob
+from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.views import (
     AnswerNumbers,
     AnswerOptions,
@@ -44,6 +47,7 @@ __all__ = [
     "AnswerSnapshot",
     "ChatMessage",
     "ChatService",
+    "CompareJob",
     "Completion",
     "EngineState",
     "ImportJob",

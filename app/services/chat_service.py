@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app.importing import FoundFile, SkippedFile, find_files, uploaded_files
 from app.services.answering import AnswerTask
+from app.services.comparing import Comparisons
 from app.services.completing import CompletionTask
 from app.services.documents import DocumentImports
 from app.services.engine import Engine, LookaheadEngine
@@ -21,7 +22,7 @@ from app.services.errors import (
     NothingToAnswerError,
     ServiceClosedError,
 )
-from app.services.jobs import AnswerJob, ImportJob
+from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
 from app.services.views import AnswerOptions, ChatMessage, Completion, EngineState, ServiceConfig
@@ -57,6 +58,7 @@ class ChatService:
         )
         self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
         self._documents = DocumentImports(self._database, self._worker)
+        self._comparisons = Comparisons(self._worker)
         self._lease = DataFolderLease(config.data_dir)
         self._is_closed = False
         self._lock = threading.RLock()
@@ -229,6 +231,26 @@ class ChatService:
         task = CompletionTask(messages, options, is_cancelled)
         self._worker.submit(task)
         return task.result()
+
+    # ------------------------------------------------------------------------------- comparisons
+
+    def compare(self, prompt: str, options: AnswerOptions) -> CompareJob:
+        """Answer a prompt plainly and with lookahead in one run; nothing is saved or learned.
+
+        Raises:
+            NothingToAnswerError: the prompt is empty.
+            BusyError: a comparison is running.
+            InvalidRequestError: an option is out of range.
+        """
+        if not prompt.strip():
+            raise NothingToAnswerError("The prompt is empty. Write something first.")
+        with self._lock:
+            self._require_open()
+            return self._comparisons.start(prompt, options)
+
+    def latest_comparison(self) -> CompareJob | None:
+        """The running comparison, or else the last one."""
+        return self._comparisons.latest()
 
     # --------------------------------------------------------------------------------- documents
 

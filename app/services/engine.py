@@ -3,6 +3,7 @@
 Imports the engine, and with it torch, only when a model is loaded. Called in the worker's thread.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -15,6 +16,8 @@ from lookahead.trie import Trie
 
 if TYPE_CHECKING:
     from lookahead import LoadedModel, Session
+    from lookahead.divergence import Divergence
+    from lookahead.sampling import LogitsProcessor
 
 __all__ = ["Engine", "GenerationRequest", "LookaheadEngine"]
 
@@ -36,7 +39,12 @@ class TokenizerAlone:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One generation. `trie` and `successors` None: plain decoding."""
+    """One generation. `trie` and `successors` None: plain decoding.
+
+    Args:
+        take_digest: given a digest of the logits behind each token chosen, in order; None: not
+            wanted, which saves its cost.
+    """
 
     prompt_ids: Sequence[int]
     decoding: DecodingConfig
@@ -47,6 +55,7 @@ class GenerationRequest:
     masked_sequence_ids: frozenset[int]
     stop: Callable[[Sequence[int]], int | None] | None
     is_cancelled: Callable[[], bool]
+    take_digest: Callable[[bytes], None] | None = None
 
 
 class Engine(Protocol):
@@ -67,6 +76,16 @@ class Engine(Protocol):
 
     def generate(self, model: "LoadedModel", request: GenerationRequest) -> Iterator[Event]:
         """The events of one generation, `Finished` last."""
+        ...
+
+    def find_divergence(
+        self,
+        model: "LoadedModel",
+        prompt_ids: Sequence[int],
+        plain: Sequence[int],
+        drafted: Sequence[int],
+    ) -> "Divergence | None":
+        """Where two greedy answers part, and whether rounding explains it."""
         ...
 
 
@@ -115,8 +134,33 @@ class LookaheadEngine:
             masked_sequence_ids=request.masked_sequence_ids,
             stop=request.stop,
             is_cancelled=request.is_cancelled,
+            process_logits=_digest_hook(request.take_digest) if request.take_digest else None,
             observe=False,
         )
+
+    def find_divergence(
+        self,
+        model: "LoadedModel",
+        prompt_ids: Sequence[int],
+        plain: Sequence[int],
+        drafted: Sequence[int],
+    ) -> "Divergence | None":
+        """See `Engine`."""
+        from lookahead.divergence import find_divergence
+
+        return find_divergence(model, prompt_ids, plain, drafted)
+
+
+def _digest_hook(take_digest: Callable[[bytes], None]) -> "LogitsProcessor":
+    """Looks at the logits `[vocab_size]` and leaves them as they are."""
+    import torch
+
+    def look(token_ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
+        row = logits.contiguous().view(torch.uint8).numpy(force=True)
+        take_digest(hashlib.sha256(row.data).digest())
+        return logits
+
+    return look
 
 
 def _tokenizer_alone(config: ServiceConfig, report: Callable[[str], None]) -> TokenizerAlone:

@@ -6,10 +6,11 @@ Know neither model nor database. Made by the chat service.
 import threading
 from collections.abc import Callable
 
+from app.services.comparison import ComparisonSnapshot
 from app.services.views import AnswerOptions, AnswerSnapshot, ImportSnapshot
 from app.services.watched import Watched
 
-__all__ = ["AnswerJob", "ImportJob"]
+__all__ = ["AnswerJob", "CompareJob", "ImportJob"]
 
 
 class AnswerJob(Watched[AnswerSnapshot]):
@@ -46,6 +47,35 @@ class AnswerJob(Watched[AnswerSnapshot]):
 
     def stop(self) -> None:
         """End the answer within one step; what was said so far is kept. Returns at once."""
+        self._stop.set()
+        self._on_stop(self)
+
+
+class CompareJob(Watched[ComparisonSnapshot]):
+    """A comparison. It goes on when nobody watches.
+
+    Args:
+        on_stop: told when somebody asks it to end.
+    """
+
+    def __init__(
+        self,
+        snapshot: ComparisonSnapshot,
+        options: AnswerOptions,
+        on_stop: Callable[["CompareJob"], None],
+    ) -> None:
+        super().__init__(snapshot)
+        self.options = options
+        self._on_stop = on_stop
+        self._stop = threading.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody asked it to end."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """End both answers within one step. Returns at once."""
         self._stop.set()
         self._on_stop(self)
 

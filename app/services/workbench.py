@@ -9,7 +9,7 @@ import copy
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCac
 
 if TYPE_CHECKING:
     from lookahead import Session
+    from lookahead.divergence import Divergence
 
 __all__ = ["SessionKey", "Workbench"]
 
@@ -119,23 +120,15 @@ class Workbench:
         Args:
             is_remembered: whether the successors learn from it; else they work on a copy.
         """
-        stop_strings = prompt.stop_strings
-        successors = None
-        if options.lookahead:
-            self.keeper.catch_up()
-            successors = self._successors if is_remembered else copy.deepcopy(self._successors)
-        request = GenerationRequest(
-            prompt_ids=prompt.token_ids,
-            decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
-            sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
+        request = self._request(
+            prompt,
+            options,
             session=self._session(session_key),
-            trie=self.keeper.trie if options.lookahead else None,
-            successors=successors,
             masked_sequence_ids=masked_sequence_ids,
-            stop=StopStrings(self.model.tokenizer, stop_strings) if stop_strings else None,
+            is_remembered=is_remembered,
             is_cancelled=is_cancelled,
         )
-        self._has_new_successors |= successors is self._successors
+        self._has_new_successors |= request.successors is self._successors
         is_done = False
         try:
             yield from self._engine.generate(self.model, request)
@@ -143,6 +136,61 @@ class Workbench:
         finally:
             if not is_done:
                 self.drop_session(session_key)
+
+    def generate_apart(
+        self,
+        prompt: Prompt,
+        options: AnswerOptions,
+        *,
+        take_digest: Callable[[bytes], None],
+        is_cancelled: Callable[[], bool],
+    ) -> Generator[Event, None, None]:
+        """The events of one answer that leaves nothing behind, in a session of its own.
+
+        Args:
+            take_digest: see `GenerationRequest`.
+        """
+        session = self._engine.new_session(self.model)
+        try:
+            request = self._request(
+                prompt, options, session=session, is_remembered=False, is_cancelled=is_cancelled
+            )
+            yield from self._engine.generate(self.model, replace(request, take_digest=take_digest))
+        finally:
+            session.close()
+
+    def find_divergence(
+        self, prompt: Prompt, plain: Sequence[int], drafted: Sequence[int]
+    ) -> "Divergence | None":
+        """Where two greedy answers part, and whether rounding explains it."""
+        return self._engine.find_divergence(self.model, prompt.token_ids, plain, drafted)
+
+    def _request(
+        self,
+        prompt: Prompt,
+        options: AnswerOptions,
+        *,
+        session: "Session",
+        masked_sequence_ids: frozenset[int] = frozenset(),
+        is_remembered: bool,
+        is_cancelled: Callable[[], bool],
+    ) -> GenerationRequest:
+        stop_strings = prompt.stop_strings
+        successors = None
+        if options.lookahead:
+            self.keeper.catch_up()
+            successors = self._successors if is_remembered else copy.deepcopy(self._successors)
+        return GenerationRequest(
+            prompt_ids=prompt.token_ids,
+            decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
+            sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
+            session=session,
+            trie=self.keeper.trie if options.lookahead else None,
+            successors=successors,
+            masked_sequence_ids=masked_sequence_ids,
+            stop=StopStrings(self.model.tokenizer, stop_strings) if stop_strings else None,
+            is_cancelled=is_cancelled,
+        )
 
     def _session(self, key: SessionKey) -> "Session":
         """The session of a conversation; the one unused for longest makes room for a new one."""
