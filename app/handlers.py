@@ -6,22 +6,18 @@ returns values in the order of the outputs named in its docstring, where *view* 
 """
 
 import asyncio
-import html
-import logging
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 from gradio.utils import get_upload_folder
 
 from app import presenters
-from app.paths import PathError, expanded
-from app.plain_text import displayable
-from app.services.errors import ServiceError
+from app.page_errors import RefusedInputError, shows_errors
+from app.paths import expanded
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -29,8 +25,7 @@ from app.services.views import (
     EngineState,
     ImportSnapshot,
 )
-from lookahead.errors import LookaheadError
-from storage.errors import RecordNotFoundError, StorageError
+from storage.errors import RecordNotFoundError
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
@@ -38,14 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PageHandlers", "TabView"]
 
-logger = logging.getLogger(__name__)
-
 UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 ENGINE_UPDATE_SECONDS = 0.25
 SETTLED_UPDATE_SECONDS = 5.0  # gradio sees that a tab has gone when its handler yields
 _MAX_ID_DIGITS = 18  # what fits the database's integers
 
-Parameters = ParamSpec("Parameters")
 Outputs = tuple[Any, ...]
 
 
@@ -67,36 +59,6 @@ class TabView:
         self.num_moves += 1
 
 
-class _RefusedInputError(Exception):
-    """What was typed or sent cannot be used; the message says why."""
-
-
-_TOLD_ERRORS = (_RefusedInputError, PathError, ServiceError, StorageError, LookaheadError)
-
-
-def _shows_errors(
-    num_outputs: int,
-) -> Callable[[Callable[Parameters, Any]], Callable[Parameters, Any]]:
-    """The boundary of the page: an error becomes one sentence, and the page stays as it was."""
-
-    def decorate(handler: Callable[Parameters, Any]) -> Callable[Parameters, Any]:
-        @wraps(handler)
-        def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
-            try:
-                return handler(*args, **kwargs)
-            except _TOLD_ERRORS as error:
-                sentence = str(error)
-            except Exception:
-                logger.exception("%s failed", handler.__name__)
-                sentence = "Something went wrong inside the app; the log has the details."
-            gr.Warning(html.escape(displayable(sentence), quote=False))
-            return gr.skip() if num_outputs == 1 else (gr.skip(),) * num_outputs or None
-
-        return guarded
-
-    return decorate
-
-
 class PageHandlers:
     """The page's events, bound to the service."""
 
@@ -104,24 +66,24 @@ class PageHandlers:
         self._service = service
         self._last_import: ImportJob | None = None  # one runs at a time; its report stays
 
-    @_shows_errors(4)
+    @shows_errors(4)
     def open_page(self, view: TabView, request: gr.Request) -> Outputs:
         """View of the chat named in the address (`/?chat=3`), else of a new chat."""
         chat = str(request.query_params.get("chat", ""))
         is_id = chat.isascii() and chat.isdigit() and len(chat) <= _MAX_ID_DIGITS
         return self._move(view, int(chat) if is_id else None)
 
-    @_shows_errors(4)
+    @shows_errors(4)
     def new_chat(self, view: TabView) -> Outputs:
         """View of a new chat; it gets a row with its first message."""
         return self._move(view, None)
 
-    @_shows_errors(4)
+    @shows_errors(4)
     def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """View of the chat that was clicked in the list."""
         return self._move(view, _record_id(event))
 
-    @_shows_errors(4)
+    @shows_errors(4)
     def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """Delete the chat confirmed in the list; view of the open one, or of a new chat."""
         deleted_id = _record_id(event)
@@ -129,7 +91,7 @@ class PageHandlers:
         is_open = view.conversation_id == deleted_id
         return self._move(view, None if is_open else view.conversation_id)
 
-    @_shows_errors(5)
+    @shows_errors(5)
     def ask(
         self,
         view: TabView,
@@ -151,7 +113,7 @@ class PageHandlers:
             return (gr.skip(), *self._move(view, None))
         return ("", *self._move(view, job.conversation_id))
 
-    @_shows_errors(0)
+    @shows_errors(0)
     def stop(self, view: TabView) -> None:
         """Stop the answer being written in this chat, within one step of the model."""
         job = self._job(view.conversation_id)
@@ -192,33 +154,33 @@ class PageHandlers:
             is_settled = state.status in ("ready", "failed")
             await asyncio.sleep(SETTLED_UPDATE_SECONDS if is_settled else ENGINE_UPDATE_SECONDS)
 
-    @_shows_errors(1)
+    @shows_errors(1)
     def import_folder(self, typed_path: str) -> str:
         """Start importing a typed folder or file: the path box, emptied."""
         if not typed_path.strip():
-            raise _RefusedInputError("Type the path of a folder or a file first.")
+            raise RefusedInputError("Type the path of a folder or a file first.")
         path = expanded(typed_path.strip().strip("\"'"))
         if not path.is_absolute():
-            raise _RefusedInputError("Type the whole path, from the top of the disk.")
+            raise RefusedInputError("Type the whole path, from the top of the disk.")
         if not os.path.exists(path):  # False, not an error, where the name is too long
-            raise _RefusedInputError(f"There is no folder or file {path}.")
+            raise RefusedInputError(f"There is no folder or file {path}.")
         self._last_import = self._service.import_paths([path])
         return ""
 
-    @_shows_errors(1)
+    @shows_errors(1)
     def import_files(self, uploaded: Sequence[str] | None) -> None:
         """Start importing uploaded files: the upload box, emptied."""
         if uploaded:
             self._last_import = self._service.import_uploads([Path(path) for path in uploaded])
 
-    @_shows_errors(0)
+    @shows_errors(0)
     def cancel_import(self) -> None:
         """Stop the running import after the file it is reading."""
         job = self._service.running_import()
         if job is not None:
             job.cancel()
 
-    @_shows_errors(1)
+    @shows_errors(1)
     def delete_document(self, event: gr.EventData) -> list[dict[str, Any]]:
         """Delete the document confirmed in the list: the documents."""
         self._service.delete_document(_record_id(event))
@@ -306,5 +268,5 @@ def _record_id(event: gr.EventData) -> int:
         or isinstance(record_id, bool)
         or len(str(record_id)) > _MAX_ID_DIGITS
     ):
-        raise _RefusedInputError("The page sent something unexpected; reload it.")
+        raise RefusedInputError("The page sent something unexpected; reload it.")
     return record_id

@@ -25,7 +25,10 @@ BELOW_THE_LOOP = {
 }
 # Layer 3, where engine and database meet; all of it is below the page.
 SERVICES = ("app.services", "app.prompting", "app.importing", "app.chat_template")
-PAGE = {"app.ui", "app.handlers", "app.presenters", "app.api", "app.server", "app.security"}
+PAGE = {
+    *("app.ui", "app.handlers", "app.presenters", "app.api", "app.server", "app.security"),
+    *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),
+}
 # What the page may take from below: plain records and the errors it shows.
 PAGE_MAY_USE = {
     *("storage.records", "storage.errors"),

@@ -1,0 +1,59 @@
+"""The boundary of the page: an error becomes one sentence, and the page stays as it was.
+
+Used by every class of handlers.
+"""
+
+import html
+import logging
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec
+
+import gradio as gr
+
+from app.paths import PathError
+from app.plain_text import displayable
+from app.services.errors import ServiceError
+from lookahead.errors import LookaheadError
+from storage.errors import StorageError
+
+__all__ = ["RefusedInputError", "shows_errors", "told"]
+
+logger = logging.getLogger(__name__)
+
+Parameters = ParamSpec("Parameters")
+
+
+class RefusedInputError(Exception):
+    """What was typed or sent cannot be used; the message says why."""
+
+
+_TOLD_ERRORS = (RefusedInputError, PathError, ServiceError, StorageError, LookaheadError)
+
+
+def shows_errors(
+    num_outputs: int,
+) -> Callable[[Callable[Parameters, Any]], Callable[Parameters, Any]]:
+    """Decorates a handler with so many outputs: where it fails, they stay as they are."""
+
+    def decorate(handler: Callable[Parameters, Any]) -> Callable[Parameters, Any]:
+        @wraps(handler)
+        def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
+            try:
+                return handler(*args, **kwargs)
+            except _TOLD_ERRORS as error:
+                sentence = str(error)
+            except Exception:
+                logger.exception("%s failed", handler.__name__)
+                sentence = "Something went wrong inside the app; the log has the details."
+            told(sentence)
+            return gr.skip() if num_outputs == 1 else (gr.skip(),) * num_outputs or None
+
+        return guarded
+
+    return decorate
+
+
+def told(sentence: str) -> None:
+    """Tell the person at the page something that went wrong."""
+    gr.Warning(html.escape(displayable(sentence), quote=False))
