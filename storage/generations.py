@@ -59,8 +59,8 @@ def insert_generation(
     assert cursor.lastrowid is not None
     connection.conn.executemany(
         "INSERT INTO steps (generation_id, step_index, width, rows, accepted_length, match_length,"
-        " token_ids, accepted_nodes, draft, seconds, draft_seconds)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " token_ids, accepted_nodes, draft, seconds, draft_seconds, text_lengths)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [step_values(cursor.lastrowid, step) for step in steps],
     )
     return cursor.lastrowid
@@ -80,6 +80,7 @@ def step_values(generation_id: int, step: StepRecord) -> tuple[object, ...]:
         compact_json({f.name: getattr(step.draft, f.name) for f in fields(DraftRecord)}),
         step.seconds,
         step.draft_seconds,
+        compact_json(step.text_lengths),
     )
     return tuple(plain(value) for value in values)
 
@@ -121,6 +122,7 @@ def step(row: Row) -> StepRecord:
         ),
         seconds=row["seconds"],
         draft_seconds=row["draft_seconds"],
+        text_lengths=tuple(json.loads(row["text_lengths"] or "[]")),
     )
 
 

@@ -198,4 +198,9 @@ def m0001_first_tables(connection: Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables,)
+def m0002_text_lengths(connection: Connection) -> None:
+    """The characters that each token of a step completed; not known of earlier steps."""
+    connection.execute("ALTER TABLE steps ADD COLUMN text_lengths TEXT")  # JSON
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables, m0002_text_lengths)

@@ -94,7 +94,12 @@ class DraftRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One decode step of an answer; `index` counts from 0, the words are those of the glossary."""
+    """One decode step of an answer; `index` counts from 0, the words are those of the glossary.
+
+    Args:
+        text_lengths: characters that each emitted token completed; empty where that was not
+            recorded. With those of the first token they add up to the answer's text.
+    """
 
     index: int
     width: int
@@ -106,6 +111,7 @@ class StepRecord:
     draft: DraftRecord
     seconds: float
     draft_seconds: float
+    text_lengths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 Knows no Trie. Written by `messages.py` and `sources.py` within their transactions, read by the app.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,13 @@ class Sequences:
             raise not_found(sequence_id)
         return SequenceRecord(**row)
 
+    def for_message(self, message_id: int) -> SequenceRecord | None:
+        """The sequence that an answer was saved with; None where there is none."""
+        row = self._connections.row(
+            "SELECT id FROM sequences WHERE message_id = ? ORDER BY id DESC LIMIT 1", [message_id]
+        )
+        return None if row is None else self.get(row["id"])
+
     def token_ids(self, sequence_id: int) -> NDArray[np.int32]:
         """Its tokens, read-only. Raises RecordNotFoundError."""
         row = self._connections.row(
@@ -87,17 +95,22 @@ class Sequences:
 
     def origin(self, sequence_id: int) -> SequenceOrigin:
         """Where the sequence comes from. Raises RecordNotFoundError."""
-        row = self._connections.row(
+        origins = self.origins([sequence_id])
+        if sequence_id not in origins:
+            raise not_found(sequence_id)
+        return origins[sequence_id]
+
+    def origins(self, sequence_ids: Collection[int]) -> dict[int, SequenceOrigin]:
+        """Where each of these sequences comes from; those that are gone are left out."""
+        rows = self._connections.rows(
             "SELECT sequences.id AS sequence_id, source_id, kind, coalesce(title, name) AS name,"
             " uri, conversation_id, message_id FROM sequences"
             " JOIN sources ON sources.id = source_id"
             " LEFT JOIN conversations ON conversations.id = conversation_id"
-            " WHERE sequences.id = ?",
-            [int(sequence_id)],
+            " WHERE sequences.id IN (SELECT value FROM json_each(?))",
+            [json.dumps([int(sequence_id) for sequence_id in sequence_ids])],
         )
-        if row is None:
-            raise not_found(sequence_id)
-        return SequenceOrigin(**row)
+        return {row["sequence_id"]: SequenceOrigin(**row) for row in rows}
 
 
 def insert_sequence(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from app.prompting import Prompt, Turn, encode_text
 from app.services.jobs import AnswerJob
-from app.services.recording import generation_record, step_record
+from app.services.recording import generation_record, settled, step_record
 from app.services.transcript import Transcript
 from app.services.workbench import Workbench
 from lookahead.events import Finished, FinishReason, PrefillDone, StepDone
@@ -37,7 +37,7 @@ class AnswerTask:
         self._database = database
         self._on_over = on_over
         self._transcript: Transcript | None = None
-        self._step_records: list[StepRecord] = []
+        self._step_records: tuple[StepRecord, ...] = ()
         self._saved_at = 0.0
 
     def stop(self) -> None:
@@ -92,8 +92,7 @@ class AnswerTask:
                 case PrefillDone():
                     self._show(transcript)
                 case StepDone():
-                    index = len(self._step_records)
-                    self._step_records.append(step_record(index, event, bench.keeper.trie))
+                    self._record(event, bench, transcript)
                     self._show(transcript)
                     self._save_progress(transcript)
                 case Finished():
@@ -128,12 +127,17 @@ class AnswerTask:
             parent_id = branch[-1].parent_id
         return branch[::-1]
 
+    def _record(self, step: StepDone, bench: Workbench, transcript: Transcript) -> None:
+        lengths = transcript.text_lengths[len(transcript.text_lengths) - len(step.token_ids) :]
+        record = step_record(len(self._step_records), step, lengths, bench.keeper.trie)
+        self._step_records += (record,)
+
     def _show(self, transcript: Transcript) -> None:
         self.job.show(
             status="decoding",
             text=transcript.text,
             numbers=transcript.numbers,
-            steps=transcript.steps,
+            steps=self._step_records,
         )
 
     def _save_progress(self, transcript: Transcript) -> None:
@@ -153,6 +157,7 @@ class AnswerTask:
     def _finish(self, bench: Workbench, prompt: Prompt, transcript: Transcript) -> None:
         """Save answer, numbers, steps and history in one transaction, then let the Trie know."""
         transcript.finish()
+        steps = settled(self._step_records, transcript.text_lengths)
         is_stopped = transcript.reason is FinishReason.CANCELLED
         status: FinalStatus = "stopped" if is_stopped else "complete"
         history = [*prompt.token_ids[prompt.user_turn_start :], *transcript.token_ids]
@@ -171,7 +176,7 @@ class AnswerTask:
                         device=str(bench.model.device),
                         temperature=bench.temperature(self.job.options),
                     ),
-                    steps=self._step_records,
+                    steps=steps,
                     sequence=(
                         NewSequence(bench.tokenizer_id, history) if transcript.token_ids else None
                     ),
@@ -181,7 +186,7 @@ class AnswerTask:
             status=status,
             text=transcript.text,
             numbers=transcript.numbers,
-            steps=transcript.steps,
+            steps=steps,
         )
 
     def _end(self, **changes: object) -> None:

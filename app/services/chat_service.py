@@ -7,7 +7,7 @@ usable from any thread.
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from app.importing import FoundFile, SkippedFile, find_files, uploaded_files
@@ -25,7 +25,16 @@ from app.services.errors import (
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
-from app.services.views import AnswerOptions, ChatMessage, Completion, EngineState, ServiceConfig
+from app.services.saved_answers import SavedAnswers
+from app.services.views import (
+    AnswerOptions,
+    AnswerSnapshot,
+    ChatMessage,
+    Completion,
+    EngineState,
+    ServiceConfig,
+    StepDetails,
+)
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
@@ -57,6 +66,7 @@ class ChatService:
             self._load, EngineState("preparing", "Starting the engine …", config.model)
         )
         self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
+        self._answers = SavedAnswers(self._database, lambda: self._worker.bench)
         self._documents = DocumentImports(self._database, self._worker)
         self._comparisons = Comparisons(self._worker)
         self._lease = DataFolderLease(config.data_dir)
@@ -207,6 +217,29 @@ class ChatService:
     def _require_idle(self, conversation_id: int) -> None:
         if conversation_id in self._tasks:
             raise BusyError("An answer is being written in this chat. Wait for it, or stop it.")
+
+    # ------------------------------------------------------------------------------------- panel
+
+    def saved_answer(self, message_id: int) -> AnswerSnapshot:
+        """An answer with its steps, from the database; as it stands now where it is being written.
+
+        Needs no model. Raises RecordNotFoundError.
+        """
+        for task in list(self._tasks.values()):
+            if task.job.message_id == message_id:
+                return task.job.snapshot()
+        return self._answers.snapshot(message_id)
+
+    def step_details(self, message_id: int, step_index: int) -> StepDetails:
+        """A step of an answer, running or saved, with its whole draft tree.
+
+        Raises RecordNotFoundError.
+        """
+        return self._answers.details(self.saved_answer(message_id), step_index)
+
+    def origin_labels(self, sequence_ids: Collection[int]) -> dict[int, str]:
+        """What the sequences are called: names of documents, titles of chats, or "deleted"."""
+        return self._answers.origin_labels(sequence_ids)
 
     # --------------------------------------------------------------------------------------- API
 

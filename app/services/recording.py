@@ -4,7 +4,8 @@ Pure functions. Used by the answer task and the chat service.
 """
 
 from collections import Counter
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 from app.services.views import AnswerNumbers, ChatMessage
 from lookahead.draft import DraftTree, TokenSource
@@ -12,13 +13,24 @@ from lookahead.events import GenerationStats, StepDone
 from lookahead.trie import Trie
 from storage.records import DraftOrigin, DraftRecord, GenerationRecord, Message, StepRecord
 
-__all__ = ["chat_message", "generation_record", "step_record"]
+__all__ = [
+    "answer_numbers",
+    "chat_message",
+    "first_text_length",
+    "generation_record",
+    "relative_origin",
+    "settled",
+    "step_record",
+]
 
 _STATS_FIELDS = tuple(field.name for field in fields(GenerationStats))
 
 
-def step_record(index: int, step: StepDone, trie: Trie) -> StepRecord:
-    """A step as it is saved, each drafted token with its place in a sequence of the database."""
+def step_record(index: int, step: StepDone, text_lengths: Sequence[int], trie: Trie) -> StepRecord:
+    """A step as it is saved, each drafted token with its place in a sequence of the database.
+
+    `text_lengths`: characters that each of its tokens completed.
+    """
     draft = step.draft
     return StepRecord(
         index=index,
@@ -37,7 +49,26 @@ def step_record(index: int, step: StepDone, trie: Trie) -> StepRecord:
         ),
         seconds=step.seconds,
         draft_seconds=step.draft_seconds,
+        text_lengths=tuple(text_lengths),
     )
+
+
+def settled(steps: Sequence[StepRecord], text_lengths: Sequence[int]) -> tuple[StepRecord, ...]:
+    """The steps of an answer that is over, without tokens that a stop string took back.
+
+    `text_lengths`: of all tokens that were kept, the first one, which no step emitted, included.
+    """
+    records = []
+    start = 1
+    for step in steps:
+        lengths = tuple(text_lengths[start : start + len(step.token_ids)])
+        start += len(step.token_ids)
+        token_ids = step.token_ids[: len(lengths)]
+        is_same = lengths == step.text_lengths
+        records.append(
+            step if is_same else replace(step, token_ids=token_ids, text_lengths=lengths)
+        )
+    return tuple(records)
 
 
 def _origin(draft: DraftTree, node: int, trie: Trie) -> DraftOrigin:
@@ -51,6 +82,19 @@ def _origin(draft: DraftTree, node: int, trie: Trie) -> DraftOrigin:
     except KeyError:  # forgotten since it was drafted
         return None
     return location.sequence_id, location.offset
+
+
+def relative_origin(origin: DraftOrigin, position: int) -> DraftOrigin:
+    """A recorded origin as it is shown: a place in this conversation becomes a distance.
+
+    `position`: where the drafted token itself stands in the conversation.
+    """
+    return position - origin if isinstance(origin, int) else origin
+
+
+def first_text_length(text: str, steps: Sequence[StepRecord]) -> int:
+    """Characters of the first token: those that no step emitted."""
+    return len(text) - sum(sum(step.text_lengths) for step in steps)
 
 
 def generation_record(
@@ -73,17 +117,21 @@ def generation_record(
 
 def chat_message(message: Message, generation: GenerationRecord | None) -> ChatMessage:
     """A saved message as it is shown."""
-    numbers = None
-    if generation is not None:
-        counters = {name: getattr(generation, name) for name in _STATS_FIELDS}
-        counters["accepted_by_source"] = Counter(generation.accepted_by_source)
-        numbers = AnswerNumbers.from_stats(GenerationStats(**counters), generation.reason)
     return ChatMessage(
         id=message.id,
         conversation_id=message.conversation_id,
         role=message.role,
         text=message.text,
         status=message.status,
-        numbers=numbers,
+        numbers=answer_numbers(generation),
         error=message.error,
     )
+
+
+def answer_numbers(generation: GenerationRecord | None) -> AnswerNumbers | None:
+    """The numbers of a saved answer; None where it was not finished."""
+    if generation is None:
+        return None
+    counters = {name: getattr(generation, name) for name in _STATS_FIELDS}
+    counters["accepted_by_source"] = Counter(generation.accepted_by_source)
+    return AnswerNumbers.from_stats(GenerationStats(**counters), generation.reason)

@@ -1,4 +1,4 @@
-"""What a generation has yielded so far: ids, text, steps and counters, from the engine's events.
+"""What a generation has yielded so far: ids, text and counters, from the engine's events.
 
 Knows no database. Used by the answer and completion tasks.
 """
@@ -23,7 +23,6 @@ class Transcript:
     def __init__(self, tokenizer: Any, mode: str) -> None:
         self._stream = TextStream(tokenizer)
         self.token_ids: tuple[int, ...] = ()
-        self.steps: tuple[StepDone, ...] = ()
         self.stats = GenerationStats(mode=mode)
         self.reason = FinishReason.CANCELLED
         self._final_text: str | None = None
@@ -32,6 +31,11 @@ class Transcript:
     def text(self) -> str:
         """Text so far; at the end, of all ids decoded at once."""
         return self._stream.text if self._final_text is None else self._final_text
+
+    @property
+    def text_lengths(self) -> list[int]:
+        """Characters that each of the ids completed; together those of the text."""
+        return self._stream.text_lengths
 
     @property
     def numbers(self) -> AnswerNumbers:
@@ -47,7 +51,6 @@ class Transcript:
                 self._append(event.token_ids)
             case StepDone():
                 self.stats.count_step(event)
-                self.steps += (event,)
                 self._append(event.token_ids)
             case Finished():
                 self.token_ids, self.reason, self.stats = (
@@ -58,7 +61,7 @@ class Transcript:
 
     def finish(self) -> None:
         """No more events will come: the text becomes that of all ids."""
-        self._final_text = self._stream.decode(self.token_ids)
+        self._final_text = self._stream.settle(len(self.token_ids))
 
     def _append(self, token_ids: tuple[int, ...]) -> None:
         self.token_ids += token_ids

@@ -4,11 +4,13 @@ Knows no database, no model and no page. Made by the jobs and the chat service, 
 presenters and the HTTP API.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from lookahead.events import GenerationStats, StepDone
+from lookahead.events import GenerationStats
+from storage.records import DraftOrigin, StepRecord
 
 __all__ = [
     "ANSWER_OVER",
@@ -23,12 +25,17 @@ __all__ = [
     "EngineStatus",
     "ImportSnapshot",
     "ImportStatus",
+    "NodeView",
+    "OriginKind",
+    "OriginView",
     "ServiceConfig",
+    "StepDetails",
 ]
 
 EngineStatus = Literal["preparing", "loading", "ready", "failed"]
 AnswerStatus = Literal["queued", "prefill", "decoding", "complete", "stopped", "failed"]
 ImportStatus = Literal["waiting", "running", "complete", "cancelled", "failed"]
+OriginKind = Literal["document", "chat", "deleted"]
 
 ANSWER_OVER = frozenset({"complete", "stopped", "failed"})
 IMPORT_OVER = frozenset({"complete", "cancelled", "failed"})
@@ -85,7 +92,12 @@ class AnswerOptions:
 
 @dataclass(frozen=True, slots=True)
 class AnswerNumbers:
-    """The numbers under an answer, of a running one or of a saved one."""
+    """The numbers of an answer, of a running one or of a saved one.
+
+    Args:
+        accepted_by_source: accepted drafted tokens by source, before any cut at the end.
+        prefill_seconds: time of the prefill, which gives the first token.
+    """
 
     num_tokens: int
     num_steps: int
@@ -98,6 +110,23 @@ class AnswerNumbers:
     mode: str = ""
     seed: int | None = None
     reason: str = ""
+    num_end_tokens: int = 0
+    num_drafted_tokens: int = 0
+    num_accepted_tokens: int = 0
+    accepted_by_source: Mapping[str, int] = field(default_factory=dict)
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    draft_seconds: float = 0.0
+
+    @property
+    def drafting_share(self) -> float:
+        """Time of drafting / time of decoding; 0 before the first step."""
+        return self.draft_seconds / self.decode_seconds if self.decode_seconds else 0.0
+
+    @property
+    def num_steps_saved(self) -> int:
+        """Decode steps fewer than plain decoding takes, which is one a token but the first."""
+        return max(0, self.num_tokens + self.num_end_tokens - 1 - self.num_steps)
 
     @classmethod
     def from_stats(cls, stats: GenerationStats, reason: str = "") -> "AnswerNumbers":
@@ -114,6 +143,15 @@ class AnswerNumbers:
             mode=stats.mode,
             seed=stats.seed,
             reason=reason,
+            num_end_tokens=stats.num_end_tokens,
+            num_drafted_tokens=stats.num_drafted_tokens,
+            num_accepted_tokens=stats.num_accepted_tokens,
+            accepted_by_source={
+                str(source): count for source, count in stats.accepted_by_source.items()
+            },
+            prefill_seconds=stats.prefill_seconds,
+            decode_seconds=stats.decode_seconds,
+            draft_seconds=stats.draft_seconds,
         )
 
 
@@ -123,6 +161,8 @@ class AnswerSnapshot:
 
     Args:
         version: grows with every change; give it to `wait_for_change`.
+        steps: with the characters that each token completed; those of the first token, which no
+            step emitted, are what is missing from the text.
         notice: one sentence about what was done to make it fit ("" where nothing was).
         error: one sentence, set where `status` is "failed".
     """
@@ -133,7 +173,7 @@ class AnswerSnapshot:
     status: AnswerStatus
     text: str = ""
     numbers: AnswerNumbers | None = None
-    steps: tuple[StepDone, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
     notice: str = ""
     error: str = ""
 
@@ -141,6 +181,87 @@ class AnswerSnapshot:
     def is_over(self) -> bool:
         """Whether nothing more will come."""
         return self.status in ANSWER_OVER
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node of a step's draft tree; node 0 is the root, a parent precedes its children.
+
+    Args:
+        text: what the token completes behind its ancestors; `#id` where that is no whole character
+            or its tokenizer is not loaded.
+        parent: node index, -1 for the root.
+        source: as recorded, a value of `lookahead.draft.TokenSource`.
+        probability: estimated when drafting, that the node is reached.
+        origin: (sequence id, offset), or how many tokens back in this conversation, or None.
+    """
+
+    token_id: int
+    text: str
+    parent: int
+    source: str
+    probability: float
+    is_accepted: bool
+    origin: DraftOrigin
+
+
+@dataclass(frozen=True, slots=True)
+class OriginView:
+    """A passage that drafted tokens were taken from, with what stands around it.
+
+    Args:
+        offset: of its first token in the sequence; `num_tokens`: its length.
+        kind: "deleted" where the document or chat is there no more; then the rest is empty.
+        label: name of the document, title of the chat, or that it was deleted.
+        uri: of a document, where it was read from.
+        message: of a chat, the question that the passage belongs to.
+        before, run, after: the passage and what stands around it; empty where its tokenizer is not
+            loaded.
+        character_start, character_end: of the run in the document's text, where that is known.
+        is_accepted: whether any token of it was accepted.
+    """
+
+    sequence_id: int
+    offset: int
+    num_tokens: int
+    kind: OriginKind
+    label: str
+    uri: str = ""
+    conversation_id: int | None = None
+    message_id: int | None = None
+    message: str = ""
+    before: str = ""
+    run: str = ""
+    after: str = ""
+    character_start: int | None = None
+    character_end: int | None = None
+    is_accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepDetails:
+    """One decode step with its whole draft tree, accepted and rejected.
+
+    Args:
+        num_steps: steps of the answer so far.
+        text: what the step emitted.
+        bonus_text: of the model's own token at the end; None where the answer ended before it.
+        origins: the passages of history and documents, accepted ones first.
+    """
+
+    message_id: int
+    index: int
+    num_steps: int
+    width: int
+    rows: int
+    accepted_length: int
+    match_length: int
+    seconds: float
+    draft_seconds: float
+    text: str
+    bonus_text: str | None
+    nodes: tuple[NodeView, ...]
+    origins: tuple[OriginView, ...]
 
 
 @dataclass(frozen=True, slots=True)
