@@ -112,7 +112,7 @@ class ScriptedSession:
 
 @dataclass
 class ScriptedEngine:
-    """Answers with `answer` (a text, ids, or an error to raise), two ids a step.
+    """Answers with `answer` (a text, ids, or an error to raise), `step_length` ids a step.
 
     Args:
         gate: each step waits for a permit of it; None: runs through.
@@ -128,6 +128,7 @@ class ScriptedEngine:
     requests: list[GenerationRequest] = field(default_factory=list)
     configs: list[ServiceConfig] = field(default_factory=list)
     num_steps: int = 0
+    step_length: int = 2
     error_after_steps: int | None = None
 
     def load(
@@ -160,6 +161,7 @@ class ScriptedEngine:
         stats = GenerationStats(mode=model.mode, prompt_length=len(prompt), reused_length=reused)
         stats.prefilled_length = len(prompt) - reused
         stats.num_prefill_chunks = 1
+        stats.prefill_seconds = 0.25
         emitted = ids[:1]
         yield PrefillDone(tuple(emitted), reused, len(prompt) - reused, 1, 0.25)
         reason = FinishReason.END
@@ -171,34 +173,20 @@ class ScriptedEngine:
                 break
             if stats.num_steps == self.error_after_steps:
                 raise RuntimeError("the forward failed")
-            fresh = ids[len(emitted) : len(emitted) + 2]
-            emitted += fresh
+            fresh = ids[len(emitted) : len(emitted) + self.step_length]
             self.num_steps += 1
-            yield self._step(fresh, request, stats)
+            yield self._step(emitted[-1], fresh, request, stats)
+            emitted += fresh
         stats.num_tokens = len(emitted)
         session.token_ids = [*prompt, *emitted]
         yield Finished(tuple(emitted), reason, stats)
 
     def _step(
-        self, fresh: list[int], request: GenerationRequest, stats: GenerationStats
+        self, root: int, fresh: list[int], request: GenerationRequest, stats: GenerationStats
     ) -> StepDone:
         accepted = fresh[:-1] if request.trie is not None else []
-        draft = DraftTree(
-            token_ids=(7, *accepted, *([9] if accepted else [])),
-            parents=(-1, *([0] if accepted else []), *([0] if accepted else [])),
-            sources=(
-                TokenSource.MODEL,
-                *([TokenSource.PROMPT, TokenSource.HISTORY] * len(accepted)),
-            ),
-            probabilities=(1.0, *([0.5, 0.25] * len(accepted))),
-            positions=(-1, *([3, 0] * len(accepted))),
-            match_length=2,
-        )
-        stats.num_steps += 1
-        stats.num_drafted_tokens += draft.width - 1
-        stats.num_accepted_tokens += len(accepted)
-        stats.decode_seconds += 0.5
-        return StepDone(
+        draft = self.draft(root, accepted) if accepted else DraftTree.root_only(root)
+        step = StepDone(
             token_ids=tuple(fresh),
             accepted_length=len(accepted),
             accepted_nodes=tuple(range(1, len(accepted) + 1)),
@@ -208,6 +196,24 @@ class ScriptedEngine:
             match_length=2,
             seconds=0.5,
             draft_seconds=0.1,
+        )
+        stats.count_step(step)
+        return step
+
+    def draft(self, root: int, accepted: list[int]) -> DraftTree:
+        """The accepted tokens as one branch from the prompt, and a rejected one from history."""
+        num_accepted = len(accepted)
+        return DraftTree(
+            token_ids=(root, *accepted, 9),
+            parents=(-1, *range(num_accepted), 0),
+            sources=(
+                TokenSource.MODEL,
+                *[TokenSource.PROMPT] * num_accepted,
+                TokenSource.HISTORY,
+            ),
+            probabilities=(1.0, *[0.5] * num_accepted, 0.25),
+            positions=(-1, *range(3, 3 + num_accepted), 0),
+            match_length=2,
         )
 
 
