@@ -28,8 +28,9 @@ from app.services.views import AnswerOptions, AnswerStatus
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.config import DecodingConfig, SamplingConfig
+from lookahead.draft import TokenSource
 from lookahead.errors import UnsupportedModeError
-from lookahead.events import Event, Finished, FinishReason
+from lookahead.events import Event, Finished, FinishReason, PrefillDone, StepDone
 
 __all__ = ["CompareTask", "Comparisons"]
 
@@ -86,7 +87,7 @@ class _Arm:
     digests: list[bytes]
     status: AnswerStatus = "queued"
     clock: list[tuple[int, float]] = field(default_factory=list)
-    pieces: tuple[tuple[int, str], ...] = ()
+    sources: list[str] = field(default_factory=list)  # of each token
 
     @property
     def is_over(self) -> bool:
@@ -104,21 +105,25 @@ class _Arm:
         stats = self.transcript.stats
         self.clock.append((stats.num_tokens, stats.decode_seconds))
         self.status = "decoding"
-        if isinstance(event, Finished):
-            self.transcript.finish()
-            is_stopped = event.reason is FinishReason.CANCELLED
-            self.status = "stopped" if is_stopped else "complete"
+        match event:
+            case PrefillDone():
+                self.sources += [TokenSource.MODEL] * len(event.token_ids)
+            case StepDone():
+                accepted = [event.draft.sources[node] for node in event.accepted_nodes]
+                self.sources += [*accepted, TokenSource.MODEL][: len(event.token_ids)]
+            case Finished():
+                self.transcript.finish()
+                is_stopped = event.reason is FinishReason.CANCELLED
+                self.status = "stopped" if is_stopped else "complete"
 
     def snapshot(self) -> ArmSnapshot:
-        has_begun = bool(self.clock)
+        transcript = self.transcript
         return ArmSnapshot(
             self.name,
             self.status,
-            self.transcript.text,
-            self.transcript.numbers if has_begun else None,
-            self.transcript.stats.prefill_seconds,
-            self.transcript.stats.decode_seconds,
-            self.pieces,
+            transcript.text,
+            transcript.numbers if self.clock else None,
+            tuple(zip(transcript.text_lengths, self.sources, strict=False)),
         )
 
     def record(self) -> ArmRecord:

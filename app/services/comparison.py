@@ -77,7 +77,6 @@ class ArmSnapshot:
     """One of the two answers as it stands now.
 
     Args:
-        decode_seconds: model time used since the prompt was read; what the race goes by.
         pieces: (characters, source) of the text of each token, in order.
     """
 
@@ -85,8 +84,6 @@ class ArmSnapshot:
     status: AnswerStatus = "queued"
     text: str = ""
     numbers: AnswerNumbers | None = None
-    prefill_seconds: float = 0.0
-    decode_seconds: float = 0.0
     pieces: tuple[tuple[int, str], ...] = ()
 
 

@@ -179,6 +179,15 @@ def test_the_numbers_of_both_arms_and_the_measured_speed_up(start: Start) -> Non
     assert snapshot.speed_up.num_tokens == 23
 
 
+def test_each_piece_of_text_names_where_its_token_came_from(start: Start) -> None:
+    snapshot = compared(start(RacingEngine("Is it möglich?", seconds=(0.5, 0.8))))
+    pieces = snapshot.lookahead.pieces
+    assert sum(length for length, _ in pieces) == len("Is it möglich?")
+    model, drafted = ["model"], ["history"] * 3
+    assert [source for _, source in pieces[:9]] == [*model, *drafted, *model, *drafted, *model]
+    assert {source for _, source in snapshot.plain.pieces} == {"model"}
+
+
 # ---------------------------------------------------------------------------------- the verdicts
 
 

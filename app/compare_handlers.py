@@ -1,0 +1,75 @@
+"""What happens on the tab "Compare": thin handlers between its components and the chat service.
+
+Knows the service and the presenter, not the layout. `app.compare_tab` wires the methods; *shown*
+stands for (comparison, run button, stop button).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from app.compare_presenter import comparison_value
+from app.handlers import answer_options
+from app.page_errors import shows_errors
+
+if TYPE_CHECKING:
+    from app.services.chat_service import ChatService
+    from app.services.comparison import ComparisonSnapshot
+
+__all__ = ["CompareHandlers"]
+
+UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
+
+Outputs = tuple[Any, ...]
+
+
+class CompareHandlers:
+    """The events of the tab, bound to the service. All tabs show the one latest comparison."""
+
+    def __init__(self, service: "ChatService") -> None:
+        self._service = service
+
+    @shows_errors(3)
+    def run(
+        self,
+        prompt: str,
+        temperature: float | None,
+        max_new_tokens: float | None,
+        seed: float | None,
+    ) -> Outputs:
+        """Begin a comparison: shown. An emptied seed means that one is drawn."""
+        options = answer_options(True, temperature, max_new_tokens)
+        options = replace(options, seed=None if seed is None else int(seed))
+        return self._shown(self._service.compare(prompt, options).snapshot())
+
+    @shows_errors(0)
+    def stop(self) -> None:
+        """Stop the running comparison, within one step of the model."""
+        job = self._service.latest_comparison()
+        if job is not None:
+            job.stop()
+
+    async def watch(self) -> AsyncIterator[Outputs]:
+        """Shown, while the latest comparison runs, and at its end once more."""
+        job = self._service.latest_comparison()
+        if job is None:
+            yield (gr.skip(),) * 3
+            return
+        seen: tuple[int, bool] | None = None
+        while not (snapshot := job.snapshot()).is_over:
+            now = (snapshot.version, self._service.state.is_ready)
+            if now != seen:
+                seen = now
+                yield self._shown(snapshot)
+            await asyncio.sleep(UPDATE_SECONDS)
+        yield self._shown(snapshot)
+
+    def _shown(self, snapshot: "ComparisonSnapshot") -> Outputs:
+        return (
+            comparison_value(snapshot, is_model_ready=self._service.state.is_ready),
+            gr.update(visible=snapshot.is_over),  # Run and Stop share one place
+            gr.update(visible=not snapshot.is_over),
+        )

@@ -1,0 +1,108 @@
+"""The tab "Compare": components first, wiring second. Looks are in `static/compare.css`.
+
+Knows no service. `app.ui` puts it among the tabs.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.compare_handlers import CompareHandlers
+from app.compare_presenter import comparison_value
+
+__all__ = ["COMPARE_CSS", "CompareTab", "compare_tab", "wire_compare"]
+
+_STATIC = Path(__file__).parent / "static"
+COMPARE_CSS = _STATIC / "compare.css"
+
+_MAX_NEW_TOKENS = 256
+_SEED = 1
+_ARM = (
+    '<section data-arm="{name}" aria-label="{title}"><header><h3>{title}</h3><p></p></header>'
+    '<div class="bar" aria-hidden="true"><i></i></div>'
+    '<div class="text" tabindex="0" role="group" aria-label="Answer, {title}"></div></section>'
+)
+_ARMS = (("plain", "Plain decoding"), ("lookahead", "Lookahead"))
+# static: what fills it comes from the script, as text
+_RESULT = (
+    '<div class="result" hidden><p class="prompt"></p><p class="line" role="status"></p>'
+    '<div class="arms">'
+    + "".join(_ARM.format(name=name, title=title) for name, title in _ARMS)
+    + '</div><div class="outcome" role="status" hidden><p class="speed-up"><strong></strong> '
+    '<span></span></p><p class="verdict"></p></div>'
+    '<table><thead><tr><td></td><th scope="col">Plain decoding</th><th scope="col">Lookahead</th>'
+    '</tr></thead><tbody></tbody></table><p class="note"></p></div>'
+)
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTab:
+    """The components of the comparison."""
+
+    prompt: gr.Textbox
+    run: gr.Button
+    stop: gr.Button
+    temperature: gr.Number
+    max_new_tokens: gr.Number
+    seed: gr.Number
+    result: gr.HTML
+
+
+def compare_tab() -> CompareTab:
+    """The components, to be made inside a `gr.Tab`."""
+    with gr.Column(elem_id="compare-column"):
+        gr.Markdown(
+            "## Compare\nOne prompt, answered plainly and with lookahead in the same run, as a "
+            "race: the one that has used less model time goes next. Nothing is saved or learned."
+        )
+        with gr.Row(elem_id="compare-composer"):
+            prompt = gr.Textbox(
+                label="Prompt",
+                show_label=False,
+                container=False,
+                placeholder="A prompt to race on …",
+                lines=1,
+                max_lines=8,
+                scale=1,
+                elem_id="compare-prompt",
+            )
+            run = gr.Button("Run", variant="primary", scale=0, min_width=88, elem_id="compare-run")
+            stop = gr.Button(
+                "Stop",
+                variant="stop",
+                scale=0,
+                min_width=88,
+                elem_id="compare-stop",
+                visible=False,
+            )
+        with gr.Row(elem_id="compare-options"):
+            temperature = gr.Number(0, label="Temperature", minimum=0, maximum=2, step=0.1)
+            max_new_tokens = gr.Number(_MAX_NEW_TOKENS, label="Max tokens", minimum=1, precision=0)
+            seed = gr.Number(_SEED, label="Seed", minimum=0, precision=0)
+        result = gr.HTML(
+            comparison_value(None),
+            html_template=_RESULT,
+            js_on_load=(_STATIC / "compare.js").read_text(encoding="utf-8"),
+            elem_id="comparison",
+            apply_default_css=False,
+        )
+    return CompareTab(prompt, run, stop, temperature, max_new_tokens, seed, result)
+
+
+def wire_compare(page: gr.Blocks, handlers: CompareHandlers, tab: CompareTab) -> None:
+    """Run, Stop, and going on with what runs after a reload."""
+    shown = [tab.result, tab.run, tab.stop]
+    started = gr.on(
+        [tab.prompt.submit, tab.run.click],
+        handlers.run,
+        [tab.prompt, tab.temperature, tab.max_new_tokens, tab.seed],
+        shown,
+        **_QUIET,
+    )
+    watching: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
+    started.then(handlers.watch, None, shown, trigger_mode="multiple", **watching)
+    page.load(handlers.watch, None, shown, **watching)
+    tab.stop.click(handlers.stop, None, None, queue=False, **_QUIET)

@@ -1,0 +1,107 @@
+// Two answers side by side as they grow, then the verdict and the numbers. All put in as text.
+const result = element.querySelector('.result');
+const find = (selector) => result.querySelector(selector);
+const arms = [...result.querySelectorAll('[data-arm]')].map((section) => ({
+  name: section.dataset.arm,
+  line: section.querySelector('header p'),
+  bar: section.querySelector('.bar i'),
+  box: section.querySelector('.text'),
+  text: '',
+  pieces: '',
+}));
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// The end of so many characters from a place on: they may take two units each.
+function after(text, start, length) {
+  let at = start;
+  for (let count = 0; count < length && at < text.length; count += 1) {
+    at += text.codePointAt(at) > 0xffff ? 2 : 1;
+  }
+  return at;
+}
+
+// Adds what is new; where an answer does not go on from what is shown, it is shown anew.
+function grow(arm, text, pieces) {
+  if (text === arm.text) return;
+  const { box } = arm;
+  const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+  if (!text.startsWith(arm.text) || !pieces.startsWith(arm.pieces)) {
+    box.replaceChildren();
+    arm.text = arm.pieces = '';
+  }
+  let at = arm.text.length;
+  for (const piece of pieces.slice(arm.pieces.length).split('\n')) {
+    const [length, source] = piece.split(' ');
+    const end = after(text, at, Number(length));
+    if (end > at) append(box, text.slice(at, end), source);
+    at = end;
+  }
+  if (at < text.length) append(box, text.slice(at), 'model');
+  arm.text = text;
+  arm.pieces = pieces;
+  if (isAtEnd) box.scrollTop = box.scrollHeight;
+}
+
+function append(box, text, source) {
+  const last = box.lastElementChild;
+  if (last && last.dataset.source === source) {
+    last.append(text);
+    return;
+  }
+  const run = document.createElement('span');
+  run.dataset.source = source;
+  run.textContent = text;
+  box.append(run);
+}
+
+function row({ name, definition, plain, lookahead }) {
+  const made = document.createElement('tr');
+  const head = document.createElement('th');
+  head.scope = 'row';
+  head.textContent = name;
+  head.title = definition;
+  made.append(head, ...[plain, lookahead].map((value) => {
+    const cell = document.createElement('td');
+    cell.textContent = value;
+    return cell;
+  }));
+  return made;
+}
+
+function showOutcome({ verdict, speed_up: speedUp }) {
+  find('.outcome').hidden = !verdict && !speedUp;
+  find('.speed-up').hidden = !speedUp;
+  setText(find('.speed-up strong'), speedUp?.value ?? '');
+  setText(find('.speed-up span'), speedUp?.definition ?? '');
+  setText(find('.verdict'), verdict?.text ?? '');
+  find('.verdict').dataset.kind = verdict?.kind ?? '';
+}
+
+function show() {
+  const { value } = props;
+  result.hidden = !value.status;
+  if (!value.status) return;
+  result.dataset.status = value.status;
+  setText(find('.prompt'), value.prompt);
+  setText(find('.line'), value.line);
+  find('.line').hidden = !value.line;
+  const most = Math.max(1, ...arms.map(({ name }) => value.arms[name].tokens));
+  for (const arm of arms) {
+    const { line, text, pieces, tokens } = value.arms[arm.name];
+    setText(arm.line, line);
+    arm.bar.style.width = `${(100 * tokens) / most}%`;
+    grow(arm, text, pieces);
+  }
+  showOutcome(value);
+  const rows = JSON.stringify(value.rows);
+  if (rows !== shownRows) find('tbody').replaceChildren(...value.rows.map(row));
+  shownRows = rows;
+  setText(find('.note'), value.note);
+}
+
+let shownRows = '';
+watch('value', show);
+show();
