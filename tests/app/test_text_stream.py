@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.services.stop_strings import StopStrings
-from app.services.text_stream import TextStream
+from app.services.text_stream import TextStream, token_texts
 from tests.app.scripted_engine import END, ByteTokenizer
 
 ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\N{REPLACEMENT CHARACTER}"))
@@ -28,6 +28,37 @@ def test_the_text_grows_by_whole_characters_to_the_whole_text(text: str, cuts: l
         assert text.startswith(shown)
         assert stream.text == shown
     assert shown == text
+
+
+@given(text=ANY_TEXT, cuts=CUTS)
+def test_a_character_is_counted_for_the_token_that_completes_it(text: str, cuts: list[int]) -> None:
+    stream = TextStream(ByteTokenizer())
+    for piece in pieces(list(text.encode()), cuts):
+        stream.append(piece)
+    expected = [n for c in text for n in (*[0] * (len(c.encode()) - 1), 1)]
+    assert stream.text_lengths == expected
+    assert stream.settle(len(expected)) == text
+    assert stream.text_lengths == expected
+
+
+@given(ids=st.lists(st.integers(0, END), max_size=60), kept=st.integers(0, 60))
+def test_the_lengths_add_up_to_the_text_whatever_the_ids_and_wherever_it_is_cut(
+    ids: list[int], kept: int
+) -> None:
+    stream = TextStream(ByteTokenizer())
+    stream.append(ids)
+    assert sum(stream.text_lengths) == len(stream.text)
+    kept = min(kept, len(ids))
+    text = stream.settle(kept)
+    assert text == ByteTokenizer().decode(ids[:kept])
+    assert (len(stream.text_lengths), sum(stream.text_lengths)) == (kept, len(text))
+    assert min(stream.text_lengths, default=0) >= 0
+    assert stream.settle(kept) == text
+    assert "".join(token_texts(ByteTokenizer(), ids)) == ByteTokenizer().decode(ids)
+
+
+def test_half_a_character_at_the_end_belongs_to_the_last_token() -> None:
+    assert token_texts(ByteTokenizer(), [65, *"🎉".encode()[:2]]) == ["A", "", "\ufffd"]
 
 
 def test_control_tokens_are_not_shown() -> None:

@@ -32,6 +32,7 @@ STEP = StepRecord(
     ),
     seconds=0.0512345678901234,
     draft_seconds=0.0003,
+    text_lengths=(0, 4, 1),
 )
 GENERATION = GenerationRecord(
     reason="end",

@@ -1,0 +1,184 @@
+"""The details of a step: its whole tree, and the passages its tokens came from."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from app.panel_presenter import panel_value, step_details_value
+from app.services import ChatService
+from app.services.views import StepDetails
+from lookahead.draft import TokenSource
+from storage import Database, RecordNotFoundError
+from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
+from tests.app.quoting_engine import QuotingEngine
+from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
+
+DOCUMENT = "Vorwort: 東京 is large. The valve closes at 4 bar. Never open it by hand. Ende."
+QUOTE = "The valve closes at 4 bar."
+
+
+def last_answer(service: ChatService, conversation_id: int) -> int:
+    return service.messages(conversation_id)[-1].id
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "manual.md"
+    path.write_text(DOCUMENT, encoding="utf-8")
+    return path
+
+
+def quoting_service(start: Start, document: Path, answer: str = QUOTE) -> tuple[ChatService, int]:
+    """A service that answered with a quote of a document, and the answer."""
+    service = start(QuotingEngine(answer, quoted=DOCUMENT.encode()))
+    assert service.import_paths([document]).wait_until_over(WAIT).num_documents == 1
+    return service, last_answer(service, answered(service, "When does it close?"))
+
+
+def test_the_whole_tree_is_told_with_what_was_rejected(start: Start) -> None:
+    service = start(ScriptedEngine("Né!", step_length=3))
+    details = service.step_details(last_answer(service, answered(service, "x")), 0)
+    assert [node.parent for node in details.nodes] == [-1, 0, 1, 0]
+    assert [node.is_accepted for node in details.nodes] == [False, True, True, False]
+    assert [node.text for node in details.nodes] == ["N", "#195", "é", "\t"]
+    assert [node.source for node in details.nodes] == ["model", "prompt", "prompt", "history"]
+    assert [node.probability for node in details.nodes] == [1.0, 0.5, 0.5, 0.25]
+    assert (details.text, details.bonus_text) == ("é!", "!")
+    assert (details.accepted_length, details.width, details.rows) == (2, 4, 16)
+
+
+def test_a_place_in_this_chat_is_told_as_a_distance(start: Start) -> None:
+    engine = ScriptedEngine("abcdef", step_length=3)
+    service = start(engine)
+    message_id = last_answer(service, answered(service, "x"))
+    prompt_length = len(engine.requests[0].prompt_ids)
+    for index, position in ((0, prompt_length + 1), (1, prompt_length + 4)):
+        nodes = service.step_details(message_id, index).nodes
+        assert nodes[1].origin == position - 3, "the engine drafted from position 3"
+        panel = panel_value([], service.saved_answer(message_id), service.origin_labels)
+        tokens = json.loads(panel["steps"].split("\n")[index + 1])[6]
+        assert tokens[0][3] == position - 3
+
+
+def test_a_document_is_named_with_the_passage_and_its_characters(
+    start: Start, document: Path
+) -> None:
+    service, message_id = quoting_service(start, document)
+    snapshot = service.saved_answer(message_id)
+    panel = panel_value([], snapshot, service.origin_labels)
+    assert list(panel["origins"].values()) == ["manual.md"]
+    assert panel["legend"]["document"] > 0
+    for index, step in enumerate(snapshot.steps[:-1]):
+        details = service.step_details(message_id, index)
+        origin = details.origins[0]
+        assert (origin.kind, origin.label, origin.uri) == (
+            "document",
+            "manual.md",
+            document.as_uri(),
+        )
+        assert origin.is_accepted
+        assert (origin.num_tokens, origin.run) == (step.accepted_length, details.text[:-1])
+        assert origin.character_start is not None
+        assert DOCUMENT[origin.character_start : origin.character_end] == origin.run
+        assert origin.before + origin.run + origin.after == DOCUMENT
+        assert DOCUMENT.encode()[origin.offset :].startswith(origin.run.encode())
+
+
+def test_a_chat_is_named_with_its_question_and_the_passage(start: Start) -> None:
+    engine = QuotingEngine("The sky is blue today.", source=TokenSource.HISTORY)
+    service = start(engine)
+    earlier = answered(service, "What colour is it?")
+    engine.quoted = b"\x00user\nWhat colour is it?\x00\n\x00assistant\nThe sky is blue today."
+    message_id = last_answer(service, answered(service, "And now?"))
+    origin = service.step_details(message_id, 0).origins[0]
+    assert (origin.kind, origin.label) == ("chat", "What colour is it?")
+    assert (origin.conversation_id, origin.message) == (earlier, "What colour is it?")
+    assert origin.message_id == last_answer(service, earlier)
+    assert origin.run == "he sk"
+    assert origin.before.endswith("assistant\nT")
+    assert origin.after == "y is blue today."
+    assert service.origin_labels([origin.sequence_id]) == {origin.sequence_id: "What colour is it?"}
+
+
+def test_what_was_deleted_meanwhile_is_said_to_be(start: Start, document: Path) -> None:
+    service, message_id = quoting_service(start, document)
+    before = service.step_details(message_id, 0)
+    service.delete_document(service.documents()[0].id)
+    details = service.step_details(message_id, 0)
+    assert [origin.kind for origin in details.origins] == ["deleted"]
+    assert details.origins[0].run == ""
+    assert details.nodes == before.nodes, "the answer itself stays"
+    panel = panel_value([], service.saved_answer(message_id), service.origin_labels)
+    assert list(panel["origins"].values()) == ["deleted since"]
+    assert "valve" not in json.dumps(step_details_value(details)["origins"])
+
+
+def test_without_its_tokenizer_the_emitted_text_is_known_and_the_rest_is_ids(
+    start: Start, document: Path
+) -> None:
+    service, message_id = quoting_service(start, document)
+    known = service.step_details(message_id, 0)
+    service.close()
+    other = start(ScriptedEngine(model=ScriptedModel(tokenizer_fingerprint="another")))
+    details = other.step_details(message_id, 0)
+    accepted = [node.text for node in details.nodes if node.is_accepted]
+    assert accepted == [node.text for node in known.nodes if node.is_accepted]
+    assert {node.text for node in details.nodes if not node.is_accepted} == {"#84", "#9"}
+    assert (details.text, details.bonus_text) == (known.text, known.bonus_text)
+    assert details.origins[0].label == "manual.md"
+    assert details.origins[0].run == ""
+
+
+def test_a_running_step_is_told_like_a_saved_one(start: Start) -> None:
+    engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0), step_length=3)
+    service = start(engine)
+    job = service.ask(None, "x", OPTIONS)
+    assert engine.gate is not None
+    engine.gate.release()
+    wait_for(lambda: len(job.snapshot().steps) == 1)
+    running = service.step_details(job.message_id, 0)
+    with pytest.raises(RecordNotFoundError, match="no step 1: it has 1"):
+        service.step_details(job.message_id, 1)
+    engine.gate.release(9)
+    job.wait_until_over(WAIT)
+    saved = service.step_details(job.message_id, 0)
+    assert without_count(saved) == without_count(running)
+    assert saved.num_steps == 3
+
+
+def without_count(details: StepDetails) -> dict[str, object]:
+    value = step_details_value(details)
+    del value["num_steps"]
+    return value
+
+
+def test_an_answer_begun_while_the_model_loads_knows_its_tokenizer(start: Start) -> None:
+    engine = ScriptedEngine("abc", loading=threading.Event())
+    service = start(engine, is_ready=False)
+    job = service.ask(None, "x", OPTIONS)
+    assert engine.loading is not None
+    engine.loading.set()
+    job.wait_until_over(WAIT)
+    assert [node.text for node in service.step_details(job.message_id, 0).nodes] == ["a", "b", "\t"]
+
+
+@pytest.mark.parametrize("step_index", [-1, 6, 10**9])
+def test_a_step_that_is_not_there_is_told(start: Start, step_index: int) -> None:
+    service = start(ScriptedEngine())
+    message_id = last_answer(service, answered(service, "x"))
+    with pytest.raises(RecordNotFoundError, match=f"no step {step_index}: it has 6"):
+        service.step_details(message_id, step_index)
+
+
+def test_a_step_at_the_end_of_an_answer_may_have_no_token_of_its_own(
+    start: Start, database: Database
+) -> None:
+    """The last step's own token was the end of the answer, which is not shown."""
+    service = start(ScriptedEngine("abc", step_length=3))
+    message_id = last_answer(service, answered(service, "x"))
+    with database._connections.transaction() as connection:
+        connection.execute("UPDATE steps SET accepted_length = 2, accepted_nodes = '[1,2]'")
+    details = service.step_details(message_id, 0)
+    assert (details.text, details.bonus_text) == ("bc", None)
