@@ -11,6 +11,8 @@ service.ask(conversation_id | None, text, options)   -> AnswerJob
 service.regenerate(conversation_id, options)         -> AnswerJob
 service.running_job(conversation_id)                 -> AnswerJob | None
 service.complete([{"role", "content"}], options, is_cancelled=None) -> Completion
+service.start_demo()               -> DemoJob
+service.running_demo()             -> DemoJob | None
 service.compare(prompt, options)   -> CompareJob: one prompt, plain and lookahead
 service.latest_comparison()        -> CompareJob | None
 service.import_paths(paths)        -> ImportJob

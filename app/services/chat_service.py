@@ -14,6 +14,7 @@ from app.importing import FoundFile, SkippedFile, find_files, uploaded_files
 from app.services.answering import AnswerTask
 from app.services.comparing import Comparisons
 from app.services.completing import CompletionTask
+from app.services.demonstrating import DemoJob, Demonstrations
 from app.services.documents import DocumentImports
 from app.services.engine import Engine, LookaheadEngine
 from app.services.errors import (
@@ -69,6 +70,7 @@ class ChatService:
         self._answers = SavedAnswers(self._database, lambda: self._worker.bench)
         self._documents = DocumentImports(self._database, self._worker)
         self._comparisons = Comparisons(self._worker)
+        self._demonstrations = Demonstrations(self, self._database)
         self._lease = DataFolderLease(config.data_dir)
         self._is_closed = False
         self._lock = threading.RLock()
@@ -109,6 +111,7 @@ class ChatService:
                 logging.WARNING if is_loaded else logging.INFO,
                 "the engine did not end in time; what it was doing is given up",
             )
+        self._demonstrations.close(_CLOSE_SECONDS)
         self._database.close()
         self._lease.release()
 
@@ -265,7 +268,20 @@ class ChatService:
         self._worker.submit(task)
         return task.result()
 
-    # ------------------------------------------------------------------------------- comparisons
+    # ---------------------------------------------------------------------- demo and comparisons
+
+    def start_demo(self) -> DemoJob:
+        """Have the prepared questions asked; where that goes on already, the running demo.
+
+        Raises:
+            BusyError: an import is running, so that the sample document would have to wait.
+        """
+        self._require_open()
+        return self._demonstrations.start()
+
+    def running_demo(self) -> DemoJob | None:
+        """The demo that is being held."""
+        return self._demonstrations.running()
 
     def compare(self, prompt: str, options: AnswerOptions) -> CompareJob:
         """Answer a prompt plainly and with lookahead in one run; nothing is saved or learned.
