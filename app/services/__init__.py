@@ -10,6 +10,9 @@ service.delete_conversation(conversation_id)
 service.ask(conversation_id | None, text, options)   -> AnswerJob
 service.regenerate(conversation_id, options)         -> AnswerJob
 service.running_job(conversation_id)                 -> AnswerJob | None
+service.saved_answer(message_id)   -> AnswerSnapshot with its steps, needs no model
+service.step_details(message_id, step_index)         -> StepDetails
+service.origin_labels(sequence_ids)                  -> dict[int, str]
 service.complete([{"role", "content"}], options, is_cancelled=None) -> Completion
 service.start_demo()               -> DemoJob
 service.running_demo()             -> DemoJob | None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.panel_presenter import PanelPresenter, panel_value, step_details_value
@@ -86,6 +86,7 @@ def joined(found: list[Any]) -> str:
     return "".join([found[0][1], *(token[0] for line in found[1:] for token in line[6])])
 
 
+@example(lengths=[[2, 0, 3], [4], [1] * 15], first=5, characters=HOSTILE * 5)
 @given(
     lengths=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), max_size=8),
     first=st.integers(0, 3),

@@ -86,6 +86,20 @@ def test_a_document_is_named_with_the_passage_and_its_characters(
         assert DOCUMENT.encode()[origin.offset :].startswith(origin.run.encode())
 
 
+def test_characters_that_are_not_the_passage_are_not_named(
+    start: Start, document: Path, database: Database
+) -> None:
+    """As with a tokenizer that does not give back the very text it was given."""
+    service, message_id = quoting_service(start, document)
+    with database._connections.transaction() as connection:
+        connection.execute("UPDATE document_texts SET text = '  ' || text")
+    origin = service.step_details(message_id, 0).origins[0]
+    assert (origin.character_start, origin.character_end) == (None, None)
+    assert (origin.run, origin.label) == ("he va", "manual.md")
+    assert origin.before.endswith("東京 is large. T")
+    assert origin.after.startswith("lve closes at 4 bar.")
+
+
 def test_a_chat_is_named_with_its_question_and_the_passage(start: Start) -> None:
     engine = QuotingEngine("The sky is blue today.", source=TokenSource.HISTORY)
     service = start(engine)
