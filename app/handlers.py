@@ -2,13 +2,13 @@
 
 Knows the service and the presenters, not the layout. `app.ui` wires the methods to components; each
 returns values in the order of the outputs named in its docstring, where *view* stands for
-(chatbot, chat list, send, stop). What a tab shows lives in its own `TabView`.
+(chatbot, chat list, send, stop, panel). What a tab shows lives in its own `TabView`.
 """
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ from gradio.utils import get_upload_folder
 
 from app import presenters
 from app.page_errors import RefusedInputError, shows_errors
+from app.panel_handlers import PanelHandlers
 from app.paths import expanded
+from app.payloads import MAX_DIGITS, checked_number
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -25,6 +27,7 @@ from app.services.views import (
     EngineState,
     ImportSnapshot,
 )
+from app.tab_view import TabView
 from storage.errors import RecordNotFoundError
 
 if TYPE_CHECKING:
@@ -34,29 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["PageHandlers", "TabView"]
 
 UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
+# The browser renders all of an answer with each update, so that a long one is updated less often.
+UPDATE_SECONDS_PER_CHARACTER = 3e-5
 ENGINE_UPDATE_SECONDS = 0.25
 SETTLED_UPDATE_SECONDS = 5.0  # gradio sees that a tab has gone when its handler yields
-_MAX_ID_DIGITS = 18  # what fits the database's integers
 
 Outputs = tuple[Any, ...]
-
-
-@dataclass(slots=True)
-class TabView:
-    """What one tab shows. Handlers move it, and a watcher of an earlier place ends.
-
-    Args:
-        conversation_id: the open chat; None: a new one.
-        num_moves: grows with every move, also to the same place.
-    """
-
-    conversation_id: int | None = None
-    num_moves: int = 0
-
-    def move(self, conversation_id: int | None) -> None:
-        """Show another chat."""
-        self.conversation_id = conversation_id
-        self.num_moves += 1
 
 
 class PageHandlers:
@@ -64,34 +50,35 @@ class PageHandlers:
 
     def __init__(self, service: "ChatService") -> None:
         self._service = service
+        self.panel = PanelHandlers(service)
         self._last_import: ImportJob | None = None  # one runs at a time; its report stays
 
-    @shows_errors(4)
+    @shows_errors(5)
     def open_page(self, view: TabView, request: gr.Request) -> Outputs:
         """View of the chat named in the address (`/?chat=3`), else of a new chat."""
         chat = str(request.query_params.get("chat", ""))
-        is_id = chat.isascii() and chat.isdigit() and len(chat) <= _MAX_ID_DIGITS
+        is_id = chat.isascii() and chat.isdigit() and len(chat) <= MAX_DIGITS
         return self._move(view, int(chat) if is_id else None)
 
-    @shows_errors(4)
+    @shows_errors(5)
     def new_chat(self, view: TabView) -> Outputs:
         """View of a new chat; it gets a row with its first message."""
         return self._move(view, None)
 
-    @shows_errors(4)
+    @shows_errors(5)
     def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """View of the chat that was clicked in the list."""
-        return self._move(view, _record_id(event))
+        return self._move(view, checked_number(event._data, "id"))
 
-    @shows_errors(4)
+    @shows_errors(5)
     def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """Delete the chat confirmed in the list; view of the open one, or of a new chat."""
-        deleted_id = _record_id(event)
+        deleted_id = checked_number(event._data, "id")
         self._service.delete_conversation(deleted_id)
         is_open = view.conversation_id == deleted_id
         return self._move(view, None if is_open else view.conversation_id)
 
-    @shows_errors(5)
+    @shows_errors(6)
     def ask(
         self,
         view: TabView,
@@ -125,18 +112,23 @@ class PageHandlers:
         conversation_id, move = view.conversation_id, view.num_moves
         job = self._job(conversation_id)
         messages: list[ChatMessage] | None = None
-        version = -1
+        presenter = self.panel.presenter()
+        version, told_at = -1, 0.0
         while job is not None and not (snapshot := job.snapshot()).is_over:
             if messages is None:
                 messages = await asyncio.to_thread(self._messages, conversation_id)
-            if snapshot.version != version:
-                version = snapshot.version
-                yield (self._shown(messages, snapshot), gr.skip(), gr.skip(), gr.skip())
+            is_due = time.monotonic() - told_at >= UPDATE_SECONDS_PER_CHARACTER * len(snapshot.text)
+            if snapshot.version != version and is_due:
+                version, told_at = snapshot.version, time.monotonic()
+                panel = gr.skip()
+                if view.panel_message_id is None:
+                    panel = self.panel.value(view, messages, snapshot, presenter)
+                yield (self._shown(messages, snapshot), *(gr.skip(),) * 3, panel)
             await asyncio.sleep(UPDATE_SECONDS)
             if view.num_moves != move:
                 break
         end = job.snapshot() if job is not None else None
-        last = await asyncio.to_thread(self._view, conversation_id, end)
+        last = await asyncio.to_thread(self._view, view, conversation_id, end)
         # gradio sends what was yielded last once more at the end, or empties the outputs
         yield last if view.num_moves == move else (gr.skip(),) * len(last)
 
@@ -183,7 +175,7 @@ class PageHandlers:
     @shows_errors(1)
     def delete_document(self, event: gr.EventData) -> list[dict[str, Any]]:
         """Delete the document confirmed in the list: the documents."""
-        self._service.delete_document(_record_id(event))
+        self._service.delete_document(checked_number(event._data, "id"))
         return self._documents()
 
     async def watch_import(self) -> AsyncIterator[Outputs]:
@@ -206,15 +198,20 @@ class PageHandlers:
     def _move(self, view: TabView, conversation_id: int | None) -> Outputs:
         view.move(conversation_id if self._messages(conversation_id) else None)
         job = self._job(view.conversation_id)
-        return self._view(view.conversation_id, job.snapshot() if job is not None else None)
+        snapshot = job.snapshot() if job is not None else None
+        return self._view(view, view.conversation_id, snapshot)
 
-    def _view(self, conversation_id: int | None, snapshot: AnswerSnapshot | None) -> Outputs:
+    def _view(
+        self, view: TabView, conversation_id: int | None, snapshot: AnswerSnapshot | None
+    ) -> Outputs:
         is_running = snapshot is not None and not snapshot.is_over
+        messages = self._messages(conversation_id)
         return (
-            self._shown(self._messages(conversation_id), snapshot),
+            self._shown(messages, snapshot),
             self._chat_list(conversation_id),
             gr.update(visible=not is_running),  # Send and Stop share one place
             gr.update(visible=is_running),
+            self.panel.value(view, messages, snapshot),
         )
 
     def _messages(self, conversation_id: int | None) -> list[ChatMessage]:
@@ -258,15 +255,3 @@ def answer_options(
 
 def _import_report(snapshot: ImportSnapshot) -> dict[str, Any]:
     return presenters.import_report(snapshot, upload_folder=get_upload_folder())
-
-
-def _record_id(event: gr.EventData) -> int:
-    """The chat or document an event of a list is about; what the browser sends is checked."""
-    record_id = event._data.get("id") if isinstance(event._data, dict) else None
-    if (
-        not isinstance(record_id, int)
-        or isinstance(record_id, bool)
-        or len(str(record_id)) > _MAX_ID_DIGITS
-    ):
-        raise RefusedInputError("The page sent something unexpected; reload it.")
-    return record_id

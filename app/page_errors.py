@@ -17,7 +17,7 @@ from app.services.errors import ServiceError
 from lookahead.errors import LookaheadError
 from storage.errors import StorageError
 
-__all__ = ["RefusedInputError", "shows_errors", "told"]
+__all__ = ["TOLD_ERRORS", "UNEXPECTED_ERROR", "RefusedInputError", "shows_errors", "told"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,8 @@ class RefusedInputError(Exception):
     """What was typed or sent cannot be used; the message says why."""
 
 
-_TOLD_ERRORS = (RefusedInputError, PathError, ServiceError, StorageError, LookaheadError)
+TOLD_ERRORS = (RefusedInputError, PathError, ServiceError, StorageError, LookaheadError)
+UNEXPECTED_ERROR = "Something went wrong inside the app; the log has the details."
 
 
 def shows_errors(
@@ -41,11 +42,11 @@ def shows_errors(
         def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
             try:
                 return handler(*args, **kwargs)
-            except _TOLD_ERRORS as error:
+            except TOLD_ERRORS as error:
                 sentence = str(error)
             except Exception:
                 logger.exception("%s failed", handler.__name__)
-                sentence = "Something went wrong inside the app; the log has the details."
+                sentence = UNEXPECTED_ERROR
             told(sentence)
             return gr.skip() if num_outputs == 1 else (gr.skip(),) * num_outputs or None
 

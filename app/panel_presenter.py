@@ -121,7 +121,7 @@ def _numbers(numbers: AnswerNumbers) -> list[dict[str, str]]:
             "counted.",
         ),
         _number(
-            "time to first token",
+            "to first token",
             _duration(numbers.prefill_seconds),
             "Time of the prefill: reading what is new of the conversation, which gives the first "
             "token.",

@@ -1,4 +1,4 @@
-"""The page: components first, wiring second. Looks are in `static/page.css`.
+"""The page: components first, wiring second. Looks are in `static/page.css` and `panel.css`.
 
 Knows no service; `app.server` mounts what `build_page` returns. Text that people or the model wrote
 reaches `gr.HTML` as data only: its scripts set `textContent`, its templates are static (a template
@@ -12,13 +12,15 @@ from typing import Any
 import gradio as gr
 
 from app import presenters
-from app.handlers import PageHandlers, TabView
+from app.handlers import PageHandlers
+from app.panel import PANEL_CSS, panel_component
 from app.services.views import AnswerOptions
+from app.tab_view import TabView
 
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
 
 _STATIC = Path(__file__).parent / "static"
-PAGE_CSS = _STATIC / "page.css"
+PAGE_CSS = [_STATIC / "page.css", PANEL_CSS]
 
 _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "$$", "right": "$$", "display": True},
@@ -108,11 +110,12 @@ def build_page(handlers: PageHandlers, *, default_lookahead: bool = True) -> gr.
             chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
         status = _scripted("status_line", {"status": "", "text": "", "more": ""}, _STATUS_LINE)
         with gr.Tabs():
-            with gr.Tab("Chat"):
-                chat = _chat_tab(default_lookahead)
+            with gr.Tab("Chat"), gr.Row(elem_id="chat-row"):
+                chat = _chat_column(default_lookahead)
+                panel = panel_component(handlers.panel.step_details)
             with gr.Tab("Documents"):
                 documents = _documents_tab()
-        _wire_chat(page, handlers, chat, view=view, chats=chats, new_chat=new_chat)
+        _wire_chat(page, handlers, chat, view=view, chats=chats, new_chat=new_chat, panel=panel)
         _wire_documents(page, handlers, documents)
         page.load(handlers.watch_engine, None, status, **_WATCH)
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
@@ -130,9 +133,9 @@ def _scripted(name: str, value: Any, template: str) -> gr.HTML:
     )
 
 
-def _chat_tab(default_lookahead: bool) -> ChatTab:
+def _chat_column(default_lookahead: bool) -> ChatTab:
     default = AnswerOptions()
-    with gr.Row(elem_id="chat-row"), gr.Column(elem_id="chat-column"):
+    with gr.Column(elem_id="chat-column"):
         chatbot = gr.Chatbot(
             label="Conversation",
             show_label=False,
@@ -213,8 +216,9 @@ def _wire_chat(
     view: gr.State,
     chats: gr.HTML,
     new_chat: gr.Button,
+    panel: gr.HTML,
 ) -> None:
-    shown = [tab.chatbot, chats, tab.send, tab.stop]
+    shown = [tab.chatbot, chats, tab.send, tab.stop, panel]
     question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens]
     ask = gr.on(
         [tab.message.submit, tab.send.click],
@@ -229,9 +233,15 @@ def _wire_chat(
         new_chat.click(handlers.new_chat, view, shown, **_QUIET),
         chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
         chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET),
+        panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
     ):
         moved.then(handlers.watch_answer, view, shown, trigger_mode="multiple", **_WATCH)
     tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
+    for event, handler in (
+        (panel.toggle_panel, handlers.panel.toggle_panel),
+        (panel.show_answer, handlers.panel.show_answer),
+    ):
+        event(handler, view, panel, trigger_mode="multiple", **_QUIET)
 
 
 def _wire_documents(page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab) -> None:

@@ -27,7 +27,8 @@ BELOW_THE_LOOP = {
 SERVICES = ("app.services", "app.prompting", "app.importing", "app.chat_template")
 PAGE = {
     *("app.ui", "app.handlers", "app.presenters", "app.api", "app.server", "app.security"),
-    *("app.panel_log", "app.panel_presenter"),
+    *("app.panel", "app.panel_handlers", "app.panel_log", "app.panel_presenter"),
+    *("app.payloads", "app.tab_view"),
     *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),
 }
 # What the page may take from below: plain records and the errors it shows.

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +13,15 @@ from app.services.jobs import AnswerJob, ImportJob
 from app.services.views import (
     AnswerNumbers,
     AnswerOptions,
+    AnswerSnapshot,
     ChatMessage,
     Completion,
     EngineState,
+    StepDetails,
 )
 from storage.errors import RecordNotFoundError
 from storage.records import Conversation, Source
+from tests.app.scripted_steps import ORIGINS, scripted_answer, scripted_details
 
 NUMBERS = AnswerNumbers(
     num_tokens=107,
@@ -53,10 +56,14 @@ class ScriptedImportJob(ImportJob):
 class ScriptedService:
     """Answers word by word; with 0 seconds a word each job is left to the test (`job.show`).
 
-    An answer goes no further than three words while `may_go_on` is cleared.
+    An answer goes no further than three words while `may_go_on` is cleared. With steps, it is
+    written step by step, each as long as so many words, and no further than three steps.
     """
 
-    def __init__(self, answer: str = "Paris.", seconds_per_word: float = 0.0) -> None:
+    def __init__(
+        self, answer: str = "Paris.", seconds_per_word: float = 0.0, *, has_steps: bool = False
+    ) -> None:
+        self.has_steps = has_steps
         self.state = READY
         self.answer = answer
         self.seconds_per_word = seconds_per_word
@@ -119,12 +126,40 @@ class ScriptedService:
     def finish(self, job: AnswerJob, text: str, status: str = "complete") -> None:
         messages = self.chats[job.conversation_id][1]
         place = next(i for i, message in enumerate(messages) if message.id == job.message_id)
-        messages[place] = replace(messages[place], text=text, status=status, numbers=NUMBERS)
-        job.show(status=status, text=text, numbers=NUMBERS)
+        numbers = self.numbers_of(text)
+        messages[place] = replace(messages[place], text=text, status=status, numbers=numbers)
+        steps = tuple(scripted_answer(text).steps) if self.has_steps else ()
+        job.show(status=status, text=text, numbers=numbers, steps=steps)
+
+    def numbers_of(self, text: str, num_steps: int | None = None) -> AnswerNumbers:
+        if not self.has_steps:
+            return NUMBERS
+        answer = scripted_answer(text)
+        return answer.numbers(len(answer.steps) if num_steps is None else num_steps, NUMBERS)
+
+    def saved_answer(self, message_id: int) -> AnswerSnapshot:
+        for job in self.jobs:
+            if job.message_id == message_id and job.conversation_id in self.chats:
+                return job.snapshot()
+        raise RecordNotFoundError(f"There is no message {message_id} any more.")
+
+    def step_details(self, message_id: int, step_index: int) -> StepDetails:
+        snapshot = self.saved_answer(message_id)
+        if not 0 <= step_index < len(snapshot.steps):
+            raise RecordNotFoundError(f"Answer {message_id} has no step {step_index}.")
+        # while it is written, the steps are those of the whole answer
+        text = snapshot.text if snapshot.is_over else self.answer
+        return scripted_details(message_id, text, step_index)
+
+    def origin_labels(self, sequence_ids: Collection[int]) -> dict[int, str]:
+        return {key: ORIGINS[key] for key in sequence_ids}
 
     def _write(self, job: AnswerJob) -> None:
         while not self.state.is_ready:
             time.sleep(0.02)
+        if self.has_steps:
+            self._write_steps(job)
+            return
         text = ""
         for index, word in enumerate(self.answer.split(" ")):
             while index == 3 and not (self.may_go_on.wait(0.01) or job.is_stopped):
@@ -135,6 +170,22 @@ class ScriptedService:
             text = f"{text} {word}".lstrip()
             job.show(status="decoding", text=text, numbers=NUMBERS)
             time.sleep(self.seconds_per_word)
+        self.finish(job, text)
+
+    def _write_steps(self, job: AnswerJob) -> None:
+        answer = scripted_answer(self.answer)
+        text = answer.first
+        for index, texts in enumerate(answer.texts):
+            while index == 3 and not (self.may_go_on.wait(0.01) or job.is_stopped):
+                pass
+            if job.is_stopped:
+                self.finish(job, text, "stopped")
+                return
+            text += "".join(texts)
+            numbers = answer.numbers(index + 1, NUMBERS)
+            steps = tuple(answer.steps[: index + 1])
+            job.show(status="decoding", text=text, numbers=numbers, steps=steps)
+            time.sleep(self.seconds_per_word * len(texts))
         self.finish(job, text)
 
     def _add_message(self, conversation_id: int, role: str, text: str, status: str) -> ChatMessage:

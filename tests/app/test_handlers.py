@@ -74,7 +74,7 @@ def is_skipped(value: Any) -> bool:
 
 def test_a_question_empties_the_box_and_shows_itself_waiting(handlers: PageHandlers) -> None:
     view = TabView()
-    box, chatbot, chats, send, stop = handlers.ask(view, "Where?", True, 0.0, 64)
+    box, chatbot, chats, send, stop, _ = handlers.ask(view, "Where?", True, 0.0, 64)
     assert box == ""
     assert texts(chatbot)[0] == "Where?"
     assert chats["open"] == view.conversation_id
@@ -94,7 +94,7 @@ def test_a_second_question_meanwhile_is_refused_and_kept(handlers: PageHandlers)
     view = ask(handlers, "Where?")
     with pytest.warns(UserWarning, match="still being answered"):
         outputs = handlers.ask(view, "And when?", True, 0.0, 64)
-    assert len(outputs) == 5
+    assert len(outputs) == 6
     assert all(is_skipped(value) for value in outputs)
 
 
@@ -107,7 +107,7 @@ def test_a_chat_deleted_in_another_tab_gives_way_to_a_new_one(
     assert view.conversation_id is not None
     service.delete_conversation(view.conversation_id)
     with pytest.warns(UserWarning, match="deleted"):
-        box, chatbot, chats, send, _ = handlers.ask(view, "And when?", True, 0.0, 64)
+        box, chatbot, chats, send, *_ = handlers.ask(view, "And when?", True, 0.0, 64)
     assert is_skipped(box)
     assert (view.conversation_id, chats["open"], chatbot, send["visible"]) == (None, None, [], True)
     assert ask(handlers, "And when?", view).conversation_id is not None
@@ -147,7 +147,7 @@ def test_watching_shows_the_latest_and_always_the_last(
     seen = asyncio.run(watch())
     assert [texts(update[0])[1] for update in seen][1:] == ["Paris", "Paris."]
     assert all(is_skipped(value) for update in seen[:-1] for value in update[1:])
-    _, chats, send, stop = seen[-1]
+    _, chats, send, stop, _ = seen[-1]
     assert chats["chats"][0]["running"] is False
     assert (send["visible"], stop["visible"]) == (True, False)
 
@@ -165,7 +165,7 @@ def test_watching_what_is_over_shows_the_saved_answer(
 
 def test_watching_a_new_chat_shows_that_it_is_empty(handlers: PageHandlers) -> None:
     """A generator that yields nothing would empty its outputs."""
-    ((chatbot, chats, send, stop),) = asyncio.run(collect(handlers.watch_answer(TabView())))
+    ((chatbot, chats, send, stop, _),) = asyncio.run(collect(handlers.watch_answer(TabView())))
     assert (chatbot, chats["open"]) == ([], None)
     assert (send["visible"], stop["visible"]) == (True, False)
 
@@ -223,7 +223,7 @@ def test_stop_reaches_the_answer_of_this_chat_only(
 def test_the_address_opens_its_chat_and_attaches_to_its_answer(handlers: PageHandlers) -> None:
     asked = ask(handlers, "Where?").conversation_id
     view = TabView()
-    chatbot, chats, send, stop = handlers.open_page(view, page(chat=str(asked)))
+    chatbot, chats, send, stop, _ = handlers.open_page(view, page(chat=str(asked)))
     assert view.conversation_id == chats["open"] == asked
     assert texts(chatbot)[0] == "Where?"
     assert (send["visible"], stop["visible"]) == (False, True)
@@ -233,7 +233,7 @@ def test_the_address_opens_its_chat_and_attaches_to_its_answer(handlers: PageHan
 def test_an_address_without_a_chat_opens_a_new_one(handlers: PageHandlers, chat: str) -> None:
     ask(handlers, "Where?")
     view = TabView()
-    chatbot, chats, send, stop = handlers.open_page(view, page(chat=chat))
+    chatbot, chats, send, stop, _ = handlers.open_page(view, page(chat=chat))
     assert (view.conversation_id, chatbot, chats["open"]) == (None, [], None)
     assert (send["visible"], stop["visible"]) == (True, False)
 

@@ -1,0 +1,121 @@
+"""What happens when somebody uses the panel beside the chat.
+
+Knows the service and the panel's presenter, not the layout. `app.handlers` asks it for the panel of
+a view; `app.ui` wires its methods to the panel's events. A closed panel costs nothing.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from app.page_errors import TOLD_ERRORS, UNEXPECTED_ERROR, RefusedInputError, shows_errors
+from app.panel_presenter import PanelPresenter, step_details_value
+from app.payloads import checked_flag, checked_number
+from app.plain_text import displayable
+from app.services.views import AnswerSnapshot, ChatMessage
+from app.tab_view import TabView
+from storage.errors import RecordNotFoundError
+
+if TYPE_CHECKING:
+    from app.services.chat_service import ChatService
+
+__all__ = ["PanelHandlers"]
+
+logger = logging.getLogger(__name__)
+
+
+class PanelHandlers:
+    """The panel's events, bound to the service."""
+
+    def __init__(self, service: "ChatService") -> None:
+        self._service = service
+
+    def presenter(self) -> PanelPresenter:
+        """A presenter for one who watches, which does the work of each step once."""
+        return PanelPresenter(self._service.origin_labels)
+
+    def value(
+        self,
+        view: TabView,
+        messages: Sequence[ChatMessage],
+        snapshot: AnswerSnapshot | None,
+        presenter: PanelPresenter | None = None,
+    ) -> Any:
+        """The panel of a view, or gr.skip() while it is closed.
+
+        Args:
+            snapshot: the chat's running answer, which need not be the one that is shown.
+        """
+        if not view.is_panel_open:
+            return gr.skip()
+        shown = self._shown(view.panel_message_id, messages, snapshot)
+        return (presenter or self.presenter()).value(messages, shown)
+
+    def _shown(
+        self,
+        message_id: int | None,
+        messages: Sequence[ChatMessage],
+        snapshot: AnswerSnapshot | None,
+    ) -> AnswerSnapshot | None:
+        answer_ids = [message.id for message in messages if message.role == "assistant"]
+        if message_id not in answer_ids:
+            message_id = answer_ids[-1] if answer_ids else None
+        if message_id is None:
+            return None
+        if snapshot is not None and snapshot.message_id == message_id:
+            return snapshot
+        try:
+            return self._service.saved_answer(message_id)
+        except RecordNotFoundError:  # deleted in another tab
+            return None
+
+    @shows_errors(1)
+    def toggle_panel(self, view: TabView, event: gr.EventData) -> Any:
+        """The panel, opened or closed."""
+        view.is_panel_open = checked_flag(event._data, "open")
+        return self._settled(view)
+
+    @shows_errors(1)
+    def show_answer(self, view: TabView, event: gr.EventData) -> Any:
+        """The panel with another answer of the open chat."""
+        message_id = checked_number(event._data, "id")
+        answer_ids = [m.id for m in self._messages(view) if m.role == "assistant"]
+        if message_id not in answer_ids:
+            raise RefusedInputError("That answer is not in this chat any more.")
+        view.panel_message_id = None if message_id == answer_ids[-1] else message_id
+        return self._settled(view)
+
+    def step_details(self, payload: object) -> dict[str, Any]:
+        """All about one step {answer, step}; where that is not to be had, {error: a sentence}."""
+        try:
+            message_id = checked_number(payload, "answer")
+            step_index = checked_number(payload, "step")
+            return step_details_value(self._service.step_details(message_id, step_index))
+        except TOLD_ERRORS as error:
+            return {"error": displayable(str(error))}
+        except Exception:
+            logger.exception("step_details failed")
+            return {"error": UNEXPECTED_ERROR}
+
+    def _settled(self, view: TabView) -> Any:
+        """The panel as it is now, unless the tab moves on meanwhile: that shows its own."""
+        move = view.num_moves
+        messages = self._messages(view)
+        value = self.value(view, messages, self._running(view))
+        return value if view.num_moves == move else gr.skip()
+
+    def _messages(self, view: TabView) -> list[ChatMessage]:
+        if view.conversation_id is None:
+            return []
+        try:
+            return self._service.messages(view.conversation_id)
+        except RecordNotFoundError:
+            return []
+
+    def _running(self, view: TabView) -> AnswerSnapshot | None:
+        if view.conversation_id is None:
+            return None
+        job = self._service.running_job(view.conversation_id)
+        return None if job is None else job.snapshot()

@@ -1,0 +1,36 @@
+"""What the page's scripts send, checked: the browser may send anything.
+
+Used by the handlers.
+"""
+
+from typing import Any
+
+from app.page_errors import RefusedInputError
+
+__all__ = ["MAX_DIGITS", "checked_flag", "checked_number"]
+
+MAX_DIGITS = 18  # what fits the database's integers
+
+
+def checked_number(payload: object, name: str) -> int:
+    """An id or an index out of a payload. Raises RefusedInputError."""
+    number = _member(payload, name)
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 10**MAX_DIGITS:
+        raise _unexpected()
+    return number
+
+
+def checked_flag(payload: object, name: str) -> bool:
+    """A yes or no out of a payload. Raises RefusedInputError."""
+    flag = _member(payload, name)
+    if not isinstance(flag, bool):
+        raise _unexpected()
+    return flag
+
+
+def _member(payload: object, name: str) -> Any:
+    return payload.get(name) if isinstance(payload, dict) else None
+
+
+def _unexpected() -> RefusedInputError:
+    return RefusedInputError("The page sent something unexpected; reload it.")

@@ -1,0 +1,29 @@
+// What the looks mean, and how many tokens of the answer came from each source so far.
+class Legend {
+  constructor() {
+    this.list = make('ul', 'legend');
+    this.list.setAttribute('aria-label', 'Tokens by source');
+    this.counts = {};
+    for (const source of SOURCE_NAMES) {
+      const item = make('li');
+      item.dataset.source = source;
+      const term = makeButton('term', '', () => {});
+      term.dataset.tip = SOURCES[source].meaning;
+      const sample = make('span', 'sample', 'ab');
+      sample.dataset.source = source;
+      sample.setAttribute('aria-hidden', 'true');
+      this.counts[source] = make('span', 'count', '0');
+      term.append(sample, make('span', 'name', SOURCES[source].name), this.counts[source]);
+      item.append(term);
+      this.list.append(item);
+    }
+  }
+
+  show(counts) {
+    for (const source of SOURCE_NAMES) {
+      const number = counts[source] ?? 0;
+      setText(this.counts[source], number.toLocaleString('en'));
+      this.counts[source].parentElement.parentElement.classList.toggle('none', number === 0);
+    }
+  }
+}
