@@ -15,7 +15,7 @@ from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
 from tests.app.quoting_engine import QuotingEngine
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
-DOCUMENT = "Vorwort: 東京 is large. The valve closes at 4 bar. Never open it by hand. Ende."
+DOCUMENT = "Vorwort: 東京 is large. The valve closes at 4 bar. Never open it by hand. Done."
 QUOTE = "The valve closes at 4 bar."
 
 
