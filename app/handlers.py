@@ -58,17 +58,17 @@ class PageHandlers:
         """View of the chat named in the address (`/?chat=3`), else of a new chat."""
         chat = str(request.query_params.get("chat", ""))
         is_id = chat.isascii() and chat.isdigit() and len(chat) <= MAX_DIGITS
-        return self._move(view, int(chat) if is_id else None)
+        return self.show_chat(view, int(chat) if is_id else None)
 
     @shows_errors(5)
     def new_chat(self, view: TabView) -> Outputs:
         """View of a new chat; it gets a row with its first message."""
-        return self._move(view, None)
+        return self.show_chat(view, None)
 
     @shows_errors(5)
     def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """View of the chat that was clicked in the list."""
-        return self._move(view, checked_number(event._data, "id"))
+        return self.show_chat(view, checked_number(event._data, "id"))
 
     @shows_errors(5)
     def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
@@ -76,7 +76,14 @@ class PageHandlers:
         deleted_id = checked_number(event._data, "id")
         self._service.delete_conversation(deleted_id)
         is_open = view.conversation_id == deleted_id
-        return self._move(view, None if is_open else view.conversation_id)
+        return self.show_chat(view, None if is_open else view.conversation_id)
+
+    def show_chat(self, view: TabView, conversation_id: int | None) -> Outputs:
+        """View of a chat; of a new one, where it is None or was deleted."""
+        view.move(conversation_id if self._messages(conversation_id) else None)
+        job = self._job(view.conversation_id)
+        snapshot = job.snapshot() if job is not None else None
+        return self._view(view, view.conversation_id, snapshot)
 
     @shows_errors(6)
     def ask(
@@ -97,8 +104,8 @@ class PageHandlers:
             job = self._service.ask(view.conversation_id, text, options)
         except RecordNotFoundError:  # the tab would be left in a chat that is no more
             gr.Warning("This chat was deleted meanwhile. Send again to ask in a new one.")
-            return (gr.skip(), *self._move(view, None))
-        return ("", *self._move(view, job.conversation_id))
+            return (gr.skip(), *self.show_chat(view, None))
+        return ("", *self.show_chat(view, job.conversation_id))
 
     @shows_errors(0)
     def stop(self, view: TabView) -> None:
@@ -194,12 +201,6 @@ class PageHandlers:
             await asyncio.sleep(UPDATE_SECONDS)
         documents = await asyncio.to_thread(self._documents)
         yield (_import_report(snapshot), documents, gr.update(visible=False))
-
-    def _move(self, view: TabView, conversation_id: int | None) -> Outputs:
-        view.move(conversation_id if self._messages(conversation_id) else None)
-        job = self._job(view.conversation_id)
-        snapshot = job.snapshot() if job is not None else None
-        return self._view(view, view.conversation_id, snapshot)
 
     def _view(
         self, view: TabView, conversation_id: int | None, snapshot: AnswerSnapshot | None

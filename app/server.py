@@ -68,6 +68,8 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
     import gradio as gr
 
     from app.api import api_router
+    from app.compare_handlers import CompareHandlers
+    from app.demo_handlers import DemoHandlers
     from app.early_script import EarlyScript
     from app.handlers import PageHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
@@ -76,9 +78,15 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
         title="Lookahead Chat", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
     )
     application.include_router(api_router(service))
+    handlers = PageHandlers(service)
     gr.mount_gradio_app(
         application,
-        build_page(PageHandlers(service), default_lookahead=settings.lookahead),
+        build_page(
+            handlers,
+            DemoHandlers(service, handlers),
+            CompareHandlers(service),
+            default_lookahead=settings.lookahead,
+        ),
         path="/",
         theme=page_theme(),
         css_paths=PAGE_CSS,

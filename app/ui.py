@@ -1,4 +1,4 @@
-"""The page: components first, wiring second. Looks are in `static/page.css` and `panel.css`.
+"""The page: components first, wiring second. Looks are in `static/*.css`.
 
 Knows no service; `app.server` mounts what `build_page` returns. Text that people or the model wrote
 reaches `gr.HTML` as data only: its scripts set `textContent`, its templates are static (a template
@@ -12,6 +12,9 @@ from typing import Any
 import gradio as gr
 
 from app import presenters
+from app.compare_handlers import CompareHandlers
+from app.compare_tab import COMPARE_CSS, compare_tab, wire_compare
+from app.demo_handlers import DemoHandlers
 from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
 from app.services.views import AnswerOptions
@@ -20,7 +23,7 @@ from app.tab_view import TabView
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
 
 _STATIC = Path(__file__).parent / "static"
-PAGE_CSS = [_STATIC / "page.css", PANEL_CSS]
+PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS]
 
 _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "$$", "right": "$$", "display": True},
@@ -44,9 +47,19 @@ _DOCUMENT_LIST = (
 )
 # The side bar covers a narrow screen: it starts closed, and opens where there is room beside it.
 _SIDEBAR_OPEN = "() => ({ open: window.innerWidth > 768, __type__: 'update' })"
+_OPEN_DEMO = (_STATIC / "open_demo.js").read_text(encoding="utf-8")
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # Watching costs the model nothing, so tabs never wait for one another.
 _WATCH: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
+
+
+@dataclass(frozen=True, slots=True)
+class SideBar:
+    """The components of the side bar."""
+
+    new_chat: gr.Button
+    demo: gr.Button
+    chats: gr.HTML
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +110,13 @@ def page_theme() -> gr.themes.Base:
     )
 
 
-def build_page(handlers: PageHandlers, *, default_lookahead: bool = True) -> gr.Blocks:
+def build_page(
+    handlers: PageHandlers,
+    demo_handlers: DemoHandlers,
+    compare_handlers: CompareHandlers,
+    *,
+    default_lookahead: bool = True,
+) -> gr.Blocks:
     """The whole page, wired to its handlers."""
     page: gr.Blocks
     with gr.Blocks(
@@ -107,6 +126,7 @@ def build_page(handlers: PageHandlers, *, default_lookahead: bool = True) -> gr.
         with gr.Sidebar(open=False, width=288, elem_id="sidebar") as sidebar:
             gr.HTML("<h1>Lookahead Chat</h1>", elem_id="brand")
             new_chat = gr.Button("New chat", elem_id="new-chat", size="md")
+            demo = gr.Button("Demo", elem_id="demo", size="md")
             chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
         status = _scripted("status_line", {"status": "", "text": "", "more": ""}, _STATUS_LINE)
         with gr.Tabs():
@@ -115,7 +135,11 @@ def build_page(handlers: PageHandlers, *, default_lookahead: bool = True) -> gr.
                 panel = panel_component(handlers.panel.step_details)
             with gr.Tab("Documents"):
                 documents = _documents_tab()
-        _wire_chat(page, handlers, chat, view=view, chats=chats, new_chat=new_chat, panel=panel)
+            with gr.Tab("Compare"):
+                comparison = compare_tab()
+        side = SideBar(new_chat, demo, chats)
+        _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
+        wire_compare(page, compare_handlers, comparison)
         _wire_documents(page, handlers, documents)
         page.load(handlers.watch_engine, None, status, **_WATCH)
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
@@ -211,14 +235,14 @@ def _documents_tab() -> DocumentsTab:
 def _wire_chat(
     page: gr.Blocks,
     handlers: PageHandlers,
+    demo_handlers: DemoHandlers,
     tab: ChatTab,
     *,
     view: gr.State,
-    chats: gr.HTML,
-    new_chat: gr.Button,
+    side: SideBar,
     panel: gr.HTML,
 ) -> None:
-    shown = [tab.chatbot, chats, tab.send, tab.stop, panel]
+    shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
     question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens]
     ask = gr.on(
         [tab.message.submit, tab.send.click],
@@ -230,12 +254,14 @@ def _wire_chat(
     for moved in (
         ask,
         page.load(handlers.open_page, view, shown, **_QUIET),
-        new_chat.click(handlers.new_chat, view, shown, **_QUIET),
-        chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
-        chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET),
+        side.new_chat.click(handlers.new_chat, view, shown, **_QUIET),
+        side.demo.click(demo_handlers.start, view, shown, **_QUIET),
+        side.chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
+        side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET),
         panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
     ):
-        moved.then(handlers.watch_answer, view, shown, trigger_mode="multiple", **_WATCH)
+        moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
+    side.demo.click(None, None, None, js=_OPEN_DEMO)
     tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
     for event, handler in (
         (panel.toggle_panel, handlers.panel.toggle_panel),

@@ -1,0 +1,124 @@
+"""How a tab follows the demo from answer to answer, on a chat service with a scripted engine."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from app import demo_handlers as demo_handlers_module
+from app import handlers as handlers_module
+from app.demo import CHATS
+from app.demo_handlers import DemoHandlers
+from app.handlers import PageHandlers
+from app.services import ChatService
+from app.tab_view import TabView
+from tests.app.asking import WAIT, Start, answered, wait_for
+from tests.app.scripted_engine import ScriptedEngine
+
+QUESTIONS = [question.text for chat in CHATS for question in chat.questions]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers_module, "UPDATE_SECONDS", 0.001)
+    monkeypatch.setattr(demo_handlers_module, "UPDATE_SECONDS", 0.001)
+
+
+def handlers_of(service: ChatService) -> DemoHandlers:
+    return DemoHandlers(service, PageHandlers(service))
+
+
+async def collect(updates: AsyncIterator[Any]) -> list[Any]:
+    return [update async for update in updates]
+
+
+def gated() -> ScriptedEngine:
+    return ScriptedEngine(gate=threading.Semaphore(0))
+
+
+def test_the_tab_follows_to_the_end_of_the_last_chat(start: Start) -> None:
+    engine = gated()
+    service = start(engine)
+    handlers, view = handlers_of(service), TabView()
+    chatbot, chats, send, stop, _ = handlers.start(view)
+    assert len(chatbot) == 2
+    assert chats["open"] == view.conversation_id == chats["chats"][0]["id"]
+    assert (send["visible"], stop["visible"]) == (False, True)
+    first = view.conversation_id
+    engine.gate.release(999)  # type: ignore[union-attr]
+    seen = asyncio.run(collect(handlers.watch(view)))
+    chatbot, chats, send, stop, _ = seen[-1]
+    assert len(chatbot) == 2 * len(CHATS[-1].questions)
+    assert [chat["title"] for chat in chats["chats"]] == [chat.title for chat in CHATS[::-1]]
+    assert (send["visible"], stop["visible"]) == (True, False)
+    assert view.conversation_id != first
+    assert service.running_demo() is None
+
+
+def test_a_reload_goes_on_following(start: Start) -> None:
+    engine = gated()
+    service = start(engine)
+    handlers = handlers_of(service)
+    handlers.start(TabView())
+    reloaded = TabView()
+    demo = service.running_demo()
+    assert demo is not None
+    PageHandlers(service).show_chat(reloaded, demo.snapshot().conversation_id)
+    engine.gate.release(999)  # type: ignore[union-attr]
+    asyncio.run(collect(handlers.watch(reloaded)))
+    assert reloaded.conversation_id == demo.snapshot().conversation_id
+    assert demo.snapshot().num_asked == len(QUESTIONS)
+
+
+def test_a_tab_that_is_moved_elsewhere_stays_there(start: Start) -> None:
+    engine = gated()
+    service = start(engine)
+    handlers, view = handlers_of(service), TabView()
+    handlers.start(view)
+
+    async def move_away() -> None:
+        watching = handlers.watch(view)
+        await anext(watching)
+        PageHandlers(service).new_chat(view)
+        engine.gate.release(999)  # type: ignore[union-attr]
+        async for _ in watching:
+            pass
+
+    asyncio.run(move_away())
+    assert view.conversation_id is None
+
+
+def test_another_chat_is_watched_as_ever_while_the_demo_goes_on(start: Start) -> None:
+    engine = ScriptedEngine()
+    service = start(engine)
+    own = answered(service, "mine")
+    engine.gate = threading.Semaphore(0)
+    handlers, view = handlers_of(service), TabView()
+    demo = service.start_demo()
+    wait_for(lambda: len(engine.requests) == 2)
+    PageHandlers(service).show_chat(view, own)
+    (last,) = asyncio.run(collect(handlers.watch(view)))
+    assert len(last[0]) == 2
+    assert view.conversation_id == own
+    engine.gate.release(999)
+    demo.wait_until_over(WAIT)
+
+
+def test_a_demo_that_fails_is_told(start: Start) -> None:
+    engine = ScriptedEngine(gate=threading.Semaphore(0), error_after_steps=2)
+    handlers, view = handlers_of(start(engine)), TabView()
+    handlers.start(view)
+    engine.gate.release(999)  # type: ignore[union-attr]
+    with pytest.warns(UserWarning, match="demo ended early.*RuntimeError"):
+        asyncio.run(collect(handlers.watch(view)))
+
+
+def test_a_demo_that_cannot_begin_leaves_the_page_as_it_is(start: Start) -> None:
+    service = start(ScriptedEngine())
+    service.close()
+    view = TabView()
+    with pytest.warns(UserWarning, match="program is closing"):
+        assert len(handlers_of(service).start(view)) == 5
+    assert view.conversation_id is None
