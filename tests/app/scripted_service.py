@@ -202,6 +202,12 @@ class ScriptedService:
         self.completed.append((messages, options))
         return Completion(self.answer, 12, 3, "end", "smollm2-135m", NUMBERS)
 
+    def latest_comparison(self) -> None:
+        """Nothing was compared."""
+
+    def running_demo(self) -> None:
+        """No demo runs."""
+
     def import_paths(self, paths: Sequence[Path]) -> ScriptedImportJob:
         self.imported_paths = list(paths)
         self.import_job = ScriptedImportJob()

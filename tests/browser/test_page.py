@@ -59,7 +59,7 @@ def test_an_answer_streams_and_ends_with_its_numbers(site: Site) -> None:
     page = site.open()
     site.service.may_go_on.clear()
     ask(page, "What is the capital of France?")
-    expect(page.get_by_text("Paris is the", exact=True)).to_be_visible()
+    expect(page.locator("#chatbot").get_by_text("Paris is the", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     site.service.may_go_on.set()
     expect(page.get_by_text(ANSWER).last).to_be_visible()

@@ -73,7 +73,7 @@ function treeNode(node, { row, column, parentRow }, hasChildren, origins) {
   if (hasChildren) item.append(make('span', 'tail'));
   if (row === parentRow) return [item]; // also the root
   const stem = make('li', 'stem');
-  stem.setAttribute('role', 'presentation');
+  stem.setAttribute('aria-hidden', 'true');
   stem.style.gridRow = `${parentRow} / ${row + 1}`;
   stem.style.gridColumn = column;
   return [stem, item];

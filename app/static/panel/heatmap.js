@@ -29,6 +29,7 @@ class Heatmap {
     this.stop = null; // the cell that Tab goes to
     this.selected = null;
     this.grid.replaceChildren();
+    this.grid.hidden = true; // a grid without rows is none
     this.follower.rewind();
   }
 
@@ -91,7 +92,9 @@ class Heatmap {
       this.cells.push(cell);
       this.place(cell, index);
     }
-    if (this.stop === null && this.cells.length) this.setStop(0);
+    if (this.stop !== null || !this.cells.length) return;
+    this.grid.hidden = false;
+    this.setStop(0);
   }
 
   setStop(index) {

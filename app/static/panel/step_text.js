@@ -1,9 +1,9 @@
 // The answer's text in its steps: what was accepted in one step is one chip, its pieces by source.
 // White space is shown by glyphs that CSS draws, so that the text stays the answer's, sign for sign.
-const GLYPHS = { ' ': 'space', '\u00a0': 'space', '\t': 'tab', '\n': 'newline', '\r': 'newline' };
+const GLYPHS = { ' ': 'space', '\u00a0': 'space', '\t': 'tab', '\n': 'newline' };
 
 function appendText(parent, text) {
-  for (const part of text.split(/([ \u00a0\t\r\n])/)) {
+  for (const part of text.split(/([ \u00a0\t\n])/)) {
     if (GLYPHS[part]) parent.append(make('i', GLYPHS[part], part));
     else if (part) parent.append(part);
   }
