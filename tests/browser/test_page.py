@@ -287,7 +287,7 @@ def test_an_answer_cannot_cover_the_page_or_ask_for_anything(site: Site) -> None
     site.service.ask(None, "Where?", AnswerOptions()).wait_until_over(20)
     page = site.open("?chat=1")
     expect(page.get_by_text(NUMBERS)).to_be_visible()
-    expect(page.get_by_text("COVER")).to_be_attached()
+    expect(page.locator("#chatbot").get_by_text("COVER")).to_be_attached()
     made_up = page.locator("#chatbot .prose :is(form, textarea, input:not([type=checkbox]))")
     expect(made_up.locator("visible=true")).to_have_count(0)
     expect(page.locator("#chatbot input[type=checkbox]")).to_be_visible()  # of the list

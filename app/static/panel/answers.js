@@ -38,6 +38,7 @@ class Answers {
     const height = (answer) => Math.max(0, answer.tokens_per_step - 1) / (top - 1); // 1: nothing was gained
     while (this.line.children.length > this.answers.length + 1) this.line.lastElementChild.remove();
     if (!this.line.firstElementChild) this.line.append(document.createElementNS(SVG, 'svg'));
+    this.line.classList.toggle('dense', this.answers.length > 36);
     this.answers.forEach((answer, i) => {
       const button = this.line.children[i + 1] ?? this.add();
       button.dataset.answer = answer.id;

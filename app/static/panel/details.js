@@ -75,7 +75,7 @@ class Details {
       excerpt.dir = 'auto';
       const mark = make('mark', '', origin.run);
       mark.dataset.source = origin.kind === 'document' ? 'document' : 'history';
-      excerpt.append(origin.before, mark, origin.after);
+      excerpt.append(origin.before.trimStart(), mark, origin.after.trimEnd());
       item.append(excerpt);
     }
     return item;

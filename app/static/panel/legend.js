@@ -1,13 +1,19 @@
-// What the looks mean, and how many tokens of the answer came from each source so far.
+// What the looks mean, and how many tokens of the answer came from each source so far. A pressed
+// entry leaves the tint to its own source.
 class Legend {
-  constructor() {
+  constructor(onPick) {
+    this.onPick = onPick;
+    this.picked = null;
+    this.terms = {};
     this.list = make('ul', 'legend');
     this.list.setAttribute('aria-label', 'Tokens by source');
     this.counts = {};
     for (const source of SOURCE_NAMES) {
       const item = make('li');
       item.dataset.source = source;
-      const term = makeButton('term', '', () => {});
+      const term = makeButton('term', '', () => this.pick(source));
+      term.setAttribute('aria-pressed', 'false');
+      this.terms[source] = term;
       term.dataset.tip = SOURCES[source].meaning;
       const sample = make('span', 'sample', 'ab');
       sample.dataset.source = source;
@@ -17,6 +23,13 @@ class Legend {
       item.append(term);
       this.list.append(item);
     }
+  }
+
+  pick(source) {
+    if (this.picked) this.terms[this.picked].setAttribute('aria-pressed', 'false');
+    this.picked = source === this.picked ? null : source;
+    if (this.picked) this.terms[this.picked].setAttribute('aria-pressed', 'true');
+    this.onPick(this.picked);
   }
 
   show(counts) {

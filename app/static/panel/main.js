@@ -8,7 +8,10 @@ let isLive = false;
 const shell = new Shell((open) => { trigger('toggle_panel', { open }); });
 const answers = new Answers((id) => trigger('show_answer', { id }));
 const numbers = new Numbers();
-const legend = new Legend();
+const legend = new Legend((source) => {
+  if (source) stepText.text.dataset.only = source;
+  else delete stepText.text.dataset.only;
+});
 const heatmap = new Heatmap(select);
 const charts = new Charts();
 const stepText = new StepText();
@@ -17,7 +20,10 @@ const details = new Details({
   load: (request) => server.step_details(request),
   onMove: (by) => select(selected + by, 'move'),
   onClose: closeDetails,
-  onOpenChat: (id) => trigger('open_chat', { id }),
+  onOpenChat: (id) => {
+    if (shell.isSheet()) shell.set(false, true); // it lies over the chat
+    trigger('open_chat', { id });
+  },
 });
 const status = make('p', 'panel-status');
 const empty = make('p', 'empty', 'Ask something: here you will see the answer as it is decoded, step by step, and where each step came from.');

@@ -28,7 +28,8 @@ function hideTip() {
   tipOwner = null;
 }
 
-// Hover and focus anywhere inside `area`; Escape closes. Touch has no hover: there a tap selects.
+// Hover and focus anywhere inside `area`; Escape closes. Touch has no hover: there a tap on a term
+// tells its meaning, and a tap on a step selects it.
 function giveTips(area, describe) {
   const ownerOf = (event) => event.target.closest?.('[data-tip], .heatmap [data-step], .steps [data-step]');
   area.addEventListener('pointerover', (event) => {
@@ -38,6 +39,11 @@ function giveTips(area, describe) {
     else hideTip();
   });
   area.addEventListener('pointerleave', hideTip);
+  area.addEventListener('click', (event) => {
+    const owner = event.target.closest('[data-tip]');
+    if (owner && tipOwner !== owner) showTip(owner, describe);
+    else if (!owner) hideTip();
+  });
   area.addEventListener('focusin', (event) => {
     const owner = event.target.matches(':focus-visible') && ownerOf(event);
     if (owner) showTip(owner, describe);
