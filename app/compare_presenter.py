@@ -222,8 +222,8 @@ def _note(snapshot: ComparisonSnapshot) -> str:
         sources = sorted(numbers.accepted_by_source.items(), key=lambda item: -item[1])
         names = {"prompt": "the prompt", "output": "the answer itself", "history": "earlier chats"}
         names |= {"document": "documents", "recycled": "recycled successors"}
-        told = ", ".join(f"{count:,} {names.get(source, source)}" for source, count in sources)
-        parts.append(f"Accepted drafts by source: {told}.")
+        told = ", ".join(f"{count:,} from {names.get(source, source)}" for source, count in sources)
+        parts.append(f"Drafts were accepted: {told}.")
     return " ".join(parts)
 
 

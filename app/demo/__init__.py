@@ -37,11 +37,11 @@ class DemoChat:
 
 CHATS = (
     DemoChat(
-        "Demo 1 of 2: the document helps",
+        "Demo 1: from a document",
         (DemoQuestion("Why are bees important?", 80),),
     ),
     DemoChat(
-        "Demo 2 of 2: earlier chats help, too",
+        "Demo 2: from chats, too",
         (
             DemoQuestion("Why are bees so important?", 80),
             DemoQuestion(f"Add commas to this passage:\n\n{PASSAGE}", 80),
