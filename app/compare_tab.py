@@ -27,8 +27,8 @@ _ARM = (
 _ARMS = (("plain", "Plain decoding"), ("lookahead", "Lookahead"))
 # static: what fills it comes from the script, as text
 _RESULT = (
-    '<div class="result" hidden><p class="prompt" tabindex="0"></p><p class="line" role="status"></p>'
-    '<div class="arms">'
+    '<div class="result" hidden><p class="prompt" tabindex="0"></p>'
+    '<p class="line" role="status"></p><div class="arms">'
     + "".join(_ARM.format(name=name, title=title) for name, title in _ARMS)
     + '</div><div class="outcome" role="status" hidden><p class="speed-up"><strong></strong> '
     '<span></span></p><p class="verdict"></p></div>'
