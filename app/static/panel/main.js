@@ -155,7 +155,7 @@ function drawCharts() {
   charts.draw(log.steps, props.value.max_length);
 }
 
-// At most once a frame, and never more than a third of the time, however slow the machine is.
+// At most once a frame, and no more than a fifth of the time, however slow the machine is.
 const pace = { isWaiting: false, next: 0 };
 
 function soon() {
@@ -167,7 +167,7 @@ function soon() {
     show();
     setTimeout(() => { // after the frame was laid out and painted
       const end = performance.now();
-      pace.next = end + 2 * (end - start);
+      pace.next = end + 4 * (end - start);
     });
   }), Math.max(0, pace.next - performance.now()));
 }

@@ -53,6 +53,8 @@ class StepText {
         node = make('span', 'run');
         node.dataset.step = step.index;
         appendPieces(node, step.accepted);
+        // part of a character, or an old answer whose texts are not known
+        if (!node.textContent) node.firstChild.dataset.count = plural(step.accepted.length, 'token');
         this.append(node, step.accepted.at(-1).text);
       }
       for (const token of own) {
