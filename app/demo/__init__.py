@@ -38,15 +38,15 @@ class DemoChat:
 CHATS = (
     DemoChat(
         "Demo 1: from a document",
-        (DemoQuestion("Why are bees important?", 80),),
+        (DemoQuestion("Why are bees important?", 81),),
     ),
     DemoChat(
         "Demo 2: from chats, too",
         (
-            DemoQuestion("Why are bees so important?", 80),
-            DemoQuestion(f"Add commas to this passage:\n\n{PASSAGE}", 80),
-            DemoQuestion("Write it once more.", 80),
-            DemoQuestion("What does honey taste like?", 60),
+            DemoQuestion("Why are bees so important?", 81),
+            DemoQuestion(f"Add commas to this passage:\n\n{PASSAGE}", 60),
+            DemoQuestion("Write it once more.", 60),
+            DemoQuestion("What does honey taste like?", 41),
         ),
     ),
 )
