@@ -118,26 +118,29 @@ class PageHandlers:
         """The view, while the open chat's answer is being written, and at its end once more."""
         conversation_id, move = view.conversation_id, view.num_moves
         job = self._job(conversation_id)
-        messages: list[ChatMessage] | None = None
+        messages = await asyncio.to_thread(self._messages, conversation_id)
         presenter = self.panel.presenter()
         version, told_at = -1, 0.0
-        while job is not None and not (snapshot := job.snapshot()).is_over:
-            if messages is None:
-                messages = await asyncio.to_thread(self._messages, conversation_id)
+        while job is not None and view.num_moves == move:
+            snapshot = job.snapshot()
+            if snapshot.is_over:
+                break
             is_due = time.monotonic() - told_at >= UPDATE_SECONDS_PER_CHARACTER * len(snapshot.text)
             if snapshot.version != version and is_due:
-                version, told_at = snapshot.version, time.monotonic()
                 panel = gr.skip()
                 if view.panel_message_id is None:
                     panel = self.panel.value(view, messages, snapshot, presenter)
-                yield (self._shown(messages, snapshot), *(gr.skip(),) * 3, panel)
+                # first all of it, in case a view of where the tab was before came late
+                others = self._controls(conversation_id, snapshot) if version < 0 else _skips(3)
+                version, told_at = snapshot.version, time.monotonic()
+                yield (self._shown(messages, snapshot), *others, panel)
             await asyncio.sleep(UPDATE_SECONDS)
-            if view.num_moves != move:
-                break
         end = job.snapshot() if job is not None else None
         last = await asyncio.to_thread(self._view, view, conversation_id, end)
-        # gradio sends what was yielded last once more at the end, or empties the outputs
-        yield last if view.num_moves == move else (gr.skip(),) * len(last)
+        if view.num_moves == move:
+            yield last
+        # gradio sends what was yielded last once more at the end, when the tab may have moved on
+        yield _skips(5)
 
     async def watch_engine(self) -> AsyncIterator[Any]:
         """The status line, for as long as the page is open.
@@ -205,14 +208,20 @@ class PageHandlers:
     def _view(
         self, view: TabView, conversation_id: int | None, snapshot: AnswerSnapshot | None
     ) -> Outputs:
-        is_running = snapshot is not None and not snapshot.is_over
         messages = self._messages(conversation_id)
         return (
             self._shown(messages, snapshot),
-            self._chat_list(conversation_id),
-            gr.update(visible=not is_running),  # Send and Stop share one place
-            gr.update(visible=is_running),
+            *self._controls(conversation_id, snapshot),
             self.panel.value(view, messages, snapshot),
+        )
+
+    def _controls(self, conversation_id: int | None, snapshot: AnswerSnapshot | None) -> Outputs:
+        """Chat list, Send and Stop, which share one place."""
+        is_running = snapshot is not None and not snapshot.is_over
+        return (
+            self._chat_list(conversation_id),
+            gr.update(visible=not is_running),
+            gr.update(visible=is_running),
         )
 
     def _messages(self, conversation_id: int | None) -> list[ChatMessage]:
@@ -252,6 +261,10 @@ def answer_options(
         temperature=default.temperature if temperature is None else float(temperature),
         max_new_tokens=int(max_new_tokens or default.max_new_tokens),
     )
+
+
+def _skips(num_outputs: int) -> Outputs:
+    return (gr.skip(),) * num_outputs
 
 
 def _import_report(snapshot: ImportSnapshot) -> dict[str, Any]:

@@ -145,9 +145,9 @@ def test_watching_shows_the_latest_and_always_the_last(
         return seen + await collect(updates)
 
     seen = asyncio.run(watch())
-    assert [texts(update[0])[1] for update in seen][1:] == ["Paris", "Paris."]
-    assert all(is_skipped(value) for update in seen[:-1] for value in update[1:])
-    _, chats, send, stop, _ = seen[-1]
+    assert [texts(update[0])[1] for update in seen[1:-1]] == ["Paris", "Paris."]
+    assert all(is_skipped(value) for value in seen[1][1:])
+    _, chats, send, stop, _ = seen[-2]
     assert chats["chats"][0]["running"] is False
     assert (send["visible"], stop["visible"]) == (True, False)
 
@@ -158,14 +158,15 @@ def test_watching_what_is_over_shows_the_saved_answer(
     """A short answer may end between the question and the first look at it."""
     view = ask(handlers, "Where?")
     service.finish(service.jobs[0], "Paris.")
-    (update,) = asyncio.run(collect(handlers.watch_answer(view)))
+    update, _ = asyncio.run(collect(handlers.watch_answer(view)))
     assert texts(update[0]) == ["Where?", "Paris."]
     assert update[2]["visible"] is True
 
 
 def test_watching_a_new_chat_shows_that_it_is_empty(handlers: PageHandlers) -> None:
     """A generator that yields nothing would empty its outputs."""
-    ((chatbot, chats, send, stop, _),) = asyncio.run(collect(handlers.watch_answer(TabView())))
+    updates = asyncio.run(collect(handlers.watch_answer(TabView())))
+    chatbot, chats, send, stop, _ = updates[0]
     assert (chatbot, chats["open"]) == ([], None)
     assert (send["visible"], stop["visible"]) == (True, False)
 
@@ -207,7 +208,26 @@ def test_watching_does_not_send_what_did_not_change(
         service.finish(service.jobs[0], "Paris.")
         return await watching
 
-    assert len(asyncio.run(watch())) == 2
+    assert len(asyncio.run(watch())) == 3  # at first, at its end, and nothing
+
+
+def test_what_gradio_sends_once_more_at_the_end_is_nothing(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    """The last view came again when the tab had moved on, and hid Stop from a running answer."""
+    view = ask(handlers, "Where?")
+    service.finish(service.jobs[0], "Paris.")
+    last = asyncio.run(collect(handlers.watch_answer(view)))[-1]
+    assert all(is_skipped(value) for value in last)
+
+
+def test_watching_begins_with_all_of_the_view(handlers: PageHandlers) -> None:
+    """A late view of the place before had hidden Stop, and nothing showed it again."""
+    view = ask(handlers, "Where?")
+    ((chatbot, chats, send, stop, _),) = asyncio.run(collect(handlers.watch_answer(view), 1))
+    assert texts(chatbot)[0] == "Where?"
+    assert chats["open"] == view.conversation_id
+    assert (send["visible"], stop["visible"]) == (False, True)
 
 
 def test_stop_reaches_the_answer_of_this_chat_only(

@@ -120,7 +120,8 @@ def test_a_running_answer_grows_in_the_panel_by_its_end_only(
         service.finish(job, ANSWER)
         return seen + [update async for update in updates]
 
-    panels = [update[-1] for update in asyncio.run(watch())]
+    *updates, _ = asyncio.run(watch())
+    panels = [update[-1] for update in updates]
     assert [panel["status"] for panel in panels] == ["decoding", "decoding", "complete"]
     for earlier, later in pairwise(panels):
         assert later["steps"].startswith(earlier["steps"])
@@ -163,7 +164,7 @@ def test_an_earlier_answer_stays_while_another_one_is_written(
         service.finish(job, ANSWER)
         return seen + [update async for update in updates]
 
-    first, last = asyncio.run(watch())
+    first, last, _ = asyncio.run(watch())
     assert is_skipped(first[-1])
     assert last[-1]["answer"] == 2
     assert [answer["id"] for answer in last[-1]["answers"]] == [2, 4, 6]
