@@ -151,16 +151,16 @@ def _sentence(verdict: Verdict) -> str:
     place = f"token {verdict.num_equal + 1:,}"
     match verdict.kind:
         case VerdictKind.IDENTICAL | VerdictKind.PARTIAL:
-            found = f"{tokens} and the logits behind {'it' if verdict.num_equal == 1 else 'each'}."
-            sentence = f"dentical, bit for bit: {found}"
+            behind = "it" if verdict.num_equal == 1 else "each"
+            sentence = f"identical, bit for bit: {tokens} and the logits behind {behind}."
             if not verdict.is_bit_identical:
                 sentence = (
-                    f"dentical: {tokens}. The logits behind them differ by rounding, as they may "
+                    f"identical: {tokens}. The logits behind them differ by rounding, as they may "
                     "in flexible mode."
                 )
-            if verdict.kind is VerdictKind.IDENTICAL:
-                return f"I{sentence}"
-            return f"As far as both had come, i{sentence}"
+            if verdict.kind is VerdictKind.PARTIAL:
+                return f"As far as both had come, {sentence}"
+            return sentence[0].upper() + sentence[1:]
         case VerdictKind.TIE:
             return (
                 f"Differs at a tie, at {place}: the two best logits lie {verdict.gap:.2g} apart "

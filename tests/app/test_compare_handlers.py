@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from app.services.comparison import (
 from app.services.errors import BusyError
 from app.services.jobs import CompareJob
 from app.services.views import AnswerNumbers, AnswerOptions
+from tests.app.asking import WAIT
 from tests.app.scripted_service import LOADING, NUMBERS, READY
 
 HOSTILE = "<script>alert(1)</script> ${7*7} </div>"
@@ -57,6 +58,10 @@ def service() -> Service:
 def handlers(service: Service, monkeypatch: pytest.MonkeyPatch) -> CompareHandlers:
     monkeypatch.setattr(handlers_module, "UPDATE_SECONDS", 0.001)
     return CompareHandlers(service)  # type: ignore[arg-type]
+
+
+def in_time(watching: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(watching, WAIT))
 
 
 async def collect(updates: AsyncIterator[Any], number: int = 1000) -> list[Any]:
@@ -108,7 +113,7 @@ def test_watching_shows_each_change_and_always_the_last(
         job.show(status="complete", plain=ArmSnapshot("plain", "complete", "Paris", NUMBERS))
         return seen + await collect(updates)
 
-    seen = asyncio.run(watch())
+    seen = in_time(watch())
     assert [value["arms"]["plain"]["text"] for value, _, _ in seen] == ["", "Par", "Paris"]
     assert [run["visible"] for _, run, _ in seen] == [False, False, True]
 
@@ -116,13 +121,13 @@ def test_watching_shows_each_change_and_always_the_last(
 def test_a_page_that_opens_later_goes_on_with_what_runs_and_shows_what_ended(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    (nothing,) = asyncio.run(collect(handlers.watch()))
+    (nothing,) = in_time(collect(handlers.watch()))
     assert len(nothing) == 3
     handlers.run("x", 0, 10, 1)
-    (running,) = asyncio.run(collect(handlers.watch(), 1))
+    (running,) = in_time(collect(handlers.watch(), 1))
     assert running[0]["status"] == "queued"
     service.jobs[0].show(status="complete")
-    (ended,) = asyncio.run(collect(handlers.watch()))
+    (ended,) = in_time(collect(handlers.watch()))
     assert (ended[0]["status"], ended[1]["visible"]) == ("complete", True)
 
 
@@ -139,7 +144,7 @@ def test_waiting_for_the_model_is_told_apart_from_waiting_for_a_turn(
         service.state = READY
         return seen + await collect(updates, 1)
 
-    first, second = asyncio.run(watch())
+    first, second = in_time(watch())
     assert first[0]["line"] != second[0]["line"]
 
 

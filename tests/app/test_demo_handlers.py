@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
@@ -30,6 +30,10 @@ def handlers_of(service: ChatService) -> DemoHandlers:
     return DemoHandlers(service, PageHandlers(service))
 
 
+def in_time(watching: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(watching, WAIT))
+
+
 async def collect(updates: AsyncIterator[Any]) -> list[Any]:
     return [update async for update in updates]
 
@@ -48,7 +52,7 @@ def test_the_tab_follows_to_the_end_of_the_last_chat(start: Start) -> None:
     assert (send["visible"], stop["visible"]) == (False, True)
     first = view.conversation_id
     engine.gate.release(999)  # type: ignore[union-attr]
-    seen = asyncio.run(collect(handlers.watch(view)))
+    seen = in_time(collect(handlers.watch(view)))
     chatbot, chats, send, stop, _ = seen[-2]
     assert len(chatbot) == 2 * len(CHATS[-1].questions)
     assert [chat["title"] for chat in chats["chats"]] == [chat.title for chat in CHATS[::-1]]
@@ -67,7 +71,7 @@ def test_a_reload_goes_on_following(start: Start) -> None:
     assert demo is not None
     PageHandlers(service).show_chat(reloaded, demo.snapshot().conversation_id)
     engine.gate.release(999)  # type: ignore[union-attr]
-    asyncio.run(collect(handlers.watch(reloaded)))
+    in_time(collect(handlers.watch(reloaded)))
     assert reloaded.conversation_id == demo.snapshot().conversation_id
     assert demo.snapshot().num_asked == len(QUESTIONS)
 
@@ -86,7 +90,7 @@ def test_a_tab_that_is_moved_elsewhere_stays_there(start: Start) -> None:
         async for _ in watching:
             pass
 
-    asyncio.run(move_away())
+    in_time(move_away())
     assert view.conversation_id is None
 
 
@@ -99,7 +103,7 @@ def test_another_chat_is_watched_as_ever_while_the_demo_goes_on(start: Start) ->
     demo = service.start_demo()
     wait_for(lambda: len(engine.requests) == 2)
     PageHandlers(service).show_chat(view, own)
-    last, _ = asyncio.run(collect(handlers.watch(view)))
+    last, _ = in_time(collect(handlers.watch(view)))
     assert len(last[0]) == 2
     assert view.conversation_id == own
     engine.gate.release(999)
@@ -112,7 +116,7 @@ def test_a_demo_that_fails_is_told(start: Start) -> None:
     handlers.start(view)
     engine.gate.release(999)  # type: ignore[union-attr]
     with pytest.warns(UserWarning, match="demo ended early.*RuntimeError"):
-        asyncio.run(collect(handlers.watch(view)))
+        in_time(collect(handlers.watch(view)))
 
 
 def test_a_demo_that_cannot_begin_leaves_the_page_as_it_is(start: Start) -> None:
