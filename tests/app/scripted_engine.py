@@ -173,13 +173,17 @@ class ScriptedEngine:
                 break
             if stats.num_steps == self.error_after_steps:
                 raise RuntimeError("the forward failed")
-            fresh = ids[len(emitted) : len(emitted) + self.step_length]
+            fresh = ids[len(emitted) : len(emitted) + self.length_of_step(stats.num_steps)]
             self.num_steps += 1
             yield self._step(emitted[-1], fresh, request, stats)
             emitted += fresh
         stats.num_tokens = len(emitted)
         session.token_ids = [*prompt, *emitted]
         yield Finished(tuple(emitted), reason, stats)
+
+    def length_of_step(self, index: int) -> int:
+        """Ids of a step of an answer."""
+        return self.step_length
 
     def _step(
         self, root: int, fresh: list[int], request: GenerationRequest, stats: GenerationStats

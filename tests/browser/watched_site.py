@@ -19,12 +19,27 @@ class WatchedSite:
         self._browser = browser
         self._contexts: list[BrowserContext] = []
 
-    def open(self, path: str = "", *, size: ViewportSize = DESKTOP, scheme: str = "light") -> Page:
+    def open(
+        self,
+        path: str = "",
+        *,
+        size: ViewportSize = DESKTOP,
+        scheme: str = "light",
+        is_calm: bool = False,
+        script: str = "",
+    ) -> Page:
+        """A page in a context of its own. `is_calm`: its user prefers reduced motion.
+
+        `script` runs in the page before its own.
+        """
         context = self._browser.new_context(
             viewport=size,
             color_scheme="dark" if scheme == "dark" else "light",
+            reduced_motion="reduce" if is_calm else "no-preference",
             permissions=["clipboard-read", "clipboard-write"],
         )
+        if script:
+            context.add_init_script(script)
         self._contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)

@@ -224,10 +224,8 @@ function build() {
     select(selected === null ? 0 : selected + by, 'arrow');
   });
   shell.body.addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape') return;
-    if (!tooltip.hidden) hideTip();
-    else if (selected !== null) closeDetails();
-    else return; // the sheet closes
+    if (event.key !== 'Escape' || selected === null) return; // then the sheet closes
+    closeDetails();
     event.preventDefault();
   });
 }

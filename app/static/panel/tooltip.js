@@ -14,7 +14,11 @@ function showTip(owner, describe) {
   tooltip.hidden = false;
   tipOwner = owner;
   if (owner === document.activeElement) owner.setAttribute('aria-describedby', tooltip.id);
-  const place = owner.getClientRects()[0] ?? owner.getBoundingClientRect();
+  placeTip();
+}
+
+function placeTip() {
+  const place = tipOwner.getClientRects()[0] ?? tipOwner.getBoundingClientRect();
   const size = tooltip.getBoundingClientRect();
   const left = Math.min(Math.max(8, place.left + place.width / 2 - size.width / 2), window.innerWidth - size.width - 8);
   const isBelow = place.top < size.height + 16;
@@ -49,5 +53,15 @@ function giveTips(area, describe) {
     if (owner) showTip(owner, describe);
   });
   area.addEventListener('focusout', hideTip);
-  area.addEventListener('scroll', hideTip, { passive: true, capture: true });
+  // what has the focus keeps its tooltip where its details are scrolled into sight
+  area.addEventListener('scroll', () => {
+    if (tipOwner && tipOwner === document.activeElement) placeTip();
+    else hideTip();
+  }, { passive: true, capture: true });
+  document.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || tooltip.hidden) return;
+    hideTip();
+    event.preventDefault(); // and nothing else closes
+    event.stopPropagation();
+  }, { capture: true });
 }
