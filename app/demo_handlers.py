@@ -55,10 +55,8 @@ class DemoHandlers:
             snapshot = demo.snapshot()
             if snapshot.num_asked > num_shown:
                 num_shown = snapshot.num_asked
-                place = snapshot.conversation_id
-                outputs = await asyncio.to_thread(self._page.show_chat, view, place)
-                move += 1  # this one; another makes it two
-                yield outputs
+                view.follow(snapshot.conversation_id)
+                yield await asyncio.to_thread(self._page.view_now, view)
                 async for outputs in self._page.watch_answer(view):
                     yield outputs
             elif snapshot.is_over:

@@ -81,6 +81,10 @@ class PageHandlers:
     def show_chat(self, view: TabView, conversation_id: int | None) -> Outputs:
         """View of a chat; of a new one, where it is None or was deleted."""
         view.move(conversation_id if self._messages(conversation_id) else None)
+        return self.view_now(view)
+
+    def view_now(self, view: TabView) -> Outputs:
+        """View of where the tab stands."""
         job = self._job(view.conversation_id)
         snapshot = job.snapshot() if job is not None else None
         return self._view(view, view.conversation_id, snapshot)
@@ -116,12 +120,12 @@ class PageHandlers:
 
     async def watch_answer(self, view: TabView) -> AsyncIterator[Outputs]:
         """The view, while the open chat's answer is being written, and at its end once more."""
-        conversation_id, move = view.conversation_id, view.num_moves
+        conversation_id, place = view.conversation_id, view.place
         job = self._job(conversation_id)
         messages = await asyncio.to_thread(self._messages, conversation_id)
         presenter = self.panel.presenter()
         version, told_at = -1, 0.0
-        while job is not None and view.num_moves == move:
+        while job is not None and view.place == place:
             snapshot = job.snapshot()
             if snapshot.is_over:
                 break
@@ -137,7 +141,7 @@ class PageHandlers:
             await asyncio.sleep(UPDATE_SECONDS)
         end = job.snapshot() if job is not None else None
         last = await asyncio.to_thread(self._view, view, conversation_id, end)
-        if view.num_moves == move:
+        if view.place == place:
             yield last
         # gradio sends what was yielded last once more at the end, when the tab may have moved on
         yield _skips(5)
@@ -181,6 +185,11 @@ class PageHandlers:
         job = self._service.running_import()
         if job is not None:
             job.cancel()
+
+    @shows_errors(1)
+    def list_documents(self) -> list[dict[str, Any]]:
+        """The documents as they are now, whoever imported or deleted some."""
+        return self._documents()
 
     @shows_errors(1)
     def delete_document(self, event: gr.EventData) -> list[dict[str, Any]]:

@@ -24,8 +24,18 @@ class TabView:
     is_panel_open: bool = False
     panel_message_id: int | None = None
 
+    @property
+    def place(self) -> tuple[int, int | None]:
+        """Where it stands: a watcher ends when this changes."""
+        return self.num_moves, self.conversation_id
+
     def move(self, conversation_id: int | None) -> None:
         """Show another chat, or the same one anew; its latest answer in the panel."""
         self.conversation_id = conversation_id
         self.panel_message_id = None
         self.num_moves += 1
+
+    def follow(self, conversation_id: int) -> None:
+        """Show another chat without a move: what is followed goes on there."""
+        self.conversation_id = conversation_id
+        self.panel_message_id = None

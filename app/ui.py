@@ -133,7 +133,7 @@ def build_page(
             with gr.Tab("Chat"), gr.Row(elem_id="chat-row"):
                 chat = _chat_column(default_lookahead)
                 panel = panel_component(handlers.panel.step_details)
-            with gr.Tab("Documents"):
+            with gr.Tab("Documents") as documents_tab:
                 documents = _documents_tab()
             with gr.Tab("Compare"):
                 comparison = compare_tab()
@@ -141,6 +141,7 @@ def build_page(
         _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
         wire_compare(page, compare_handlers, comparison)
         _wire_documents(page, handlers, documents)
+        documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
         page.load(handlers.watch_engine, None, status, **_WATCH)
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
     return page

@@ -94,6 +94,24 @@ def test_a_tab_that_is_moved_elsewhere_stays_there(start: Start) -> None:
     assert view.conversation_id is None
 
 
+def test_events_close_together_do_not_leave_the_tab_behind(start: Start) -> None:
+    """Each of two followers took the other for a person who moves the tab, and both ended."""
+    engine = gated()
+    service = start(engine)
+    handlers, view = handlers_of(service), TabView()
+    handlers.start(view)
+
+    async def watch_twice() -> None:
+        first, second = handlers.watch(view), handlers.watch(view)
+        await asyncio.gather(anext(first), anext(second))
+        engine.gate.release(999)  # type: ignore[union-attr]
+        await asyncio.gather(collect(first), collect(second))
+
+    in_time(watch_twice())
+    assert view.conversation_id == service.conversations()[0].id
+    assert len(service.messages(view.conversation_id)) == 2 * len(CHATS[-1].questions)
+
+
 def test_another_chat_is_watched_as_ever_while_the_demo_goes_on(start: Start) -> None:
     engine = ScriptedEngine()
     service = start(engine)
