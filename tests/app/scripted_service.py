@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from app.services.comparison import ComparisonSnapshot
 from app.services.errors import BusyError, EngineNotReadyError, NothingToAnswerError
-from app.services.jobs import AnswerJob, ImportJob
+from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.views import (
     AnswerNumbers,
     AnswerOptions,
@@ -71,6 +72,7 @@ class ScriptedService:
         self.may_go_on.set()
         self.chats: dict[int, tuple[Conversation, list[ChatMessage]]] = {}
         self.jobs: list[AnswerJob] = []
+        self.comparisons: list[CompareJob] = []
         self.import_job: ScriptedImportJob | None = None
         self.imported_paths: list[Path] = []
         self.uploaded_paths: list[Path] = []
@@ -202,8 +204,20 @@ class ScriptedService:
         self.completed.append((messages, options))
         return Completion(self.answer, 12, 3, "end", "smollm2-135m", NUMBERS)
 
-    def latest_comparison(self) -> None:
-        """Nothing was compared."""
+    def compare(self, prompt: str, options: AnswerOptions) -> CompareJob:
+        """A comparison that the test shows."""
+        if not prompt.strip():
+            raise NothingToAnswerError("The prompt is empty. Write something first.")
+        job = CompareJob(ComparisonSnapshot(0, "queued", prompt, "plain"), options, self.stopped)
+        self.comparisons.append(job)
+        return job
+
+    def stopped(self, job: CompareJob) -> None:
+        """What stopping a comparison leads to."""
+        job.show(status="stopped")
+
+    def latest_comparison(self) -> CompareJob | None:
+        return self.comparisons[-1] if self.comparisons else None
 
     def running_demo(self) -> None:
         """No demo runs."""
