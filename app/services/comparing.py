@@ -127,9 +127,8 @@ class _Arm:
         )
 
     def record(self) -> ArmRecord:
-        return ArmRecord(
-            self.transcript.token_ids, self.digests, self.clock, self.status == "complete"
-        )
+        transcript = self.transcript
+        return ArmRecord(transcript.token_ids, self.digests, self.clock, transcript.reason)
 
 
 class CompareTask:
@@ -223,7 +222,10 @@ def _looked_into(
     verdict: Verdict, bench: Workbench, prompt: Prompt, plain: ArmRecord, lookahead: ArmRecord
 ) -> Verdict:
     """A greedy difference in flexible mode, with the logits where the two part."""
-    found = bench.find_divergence(prompt, plain.token_ids, lookahead.token_ids)
+    plain_ids = plain.token_ids
+    if plain_ids == lookahead.token_ids:  # what differs is how they end: any other token will do
+        plain_ids = (*plain_ids, -1)
+    found = bench.find_divergence(prompt, plain_ids, lookahead.token_ids)
     assert found is not None, "different answers part somewhere"
     kind = VerdictKind.TIE if found.is_tie else VerdictKind.BUG
     return replace(verdict, kind=kind, gap=found.gap, noise=found.noise)

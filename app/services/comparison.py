@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from app.services.views import ANSWER_OVER, AnswerNumbers, AnswerStatus
+from lookahead.events import FinishReason
 
 __all__ = [
     "ArmName",
@@ -29,7 +30,7 @@ ArmName = Literal["plain", "lookahead"]
 class VerdictKind(StrEnum):
     """What the comparison found."""
 
-    IDENTICAL = "identical"  # the same tokens and the same end
+    IDENTICAL = "identical"  # the same tokens, and ended for the same reason
     PARTIAL = "partial"  # stopped; the same tokens as far as both had come
     TIE = "tie"  # flexible: the two best logits are closer than rounding
     SAMPLED = "sampled"  # flexible, sampled: they part, and a tie is not to be told from a bug
@@ -42,8 +43,8 @@ class Verdict:
 
     Args:
         num_equal: tokens from the start that are the same in both.
-        num_equal_logits: of these tokens (and the end), from the start, those whose logits are
-            the same bit for bit.
+        num_equal_logits: choices from the start whose logits are the same bit for bit. More than
+            `num_equal` where the end, or what a stop string took back, was compared, too.
         is_bit_identical: whether all logits that were compared are.
         is_strict: whether it was promised.
         gap, noise: of a greedy difference in flexible mode, see `lookahead.divergence`.
@@ -120,15 +121,27 @@ class ArmRecord:
     """What is compared of one arm.
 
     Args:
-        digests: of the logits behind each token chosen, that of the end included.
+        digests: of the logits behind each token chosen, that of the end included, and those of
+            tokens that were cut off at a stop string: lookahead may have chosen some behind it.
         clock: (tokens, decode seconds) after prefill and after each step.
-        is_whole: whether it came to its own end.
+        reason: why it ended.
     """
 
     token_ids: tuple[int, ...]
     digests: Sequence[bytes]
     clock: Sequence[tuple[int, float]]
-    is_whole: bool
+    reason: FinishReason
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it came to its own end."""
+        return self.reason is not FinishReason.CANCELLED
+
+    @property
+    def reach(self) -> int:
+        """Tokens that an unfinished answer may have and still come to the same end."""
+        is_cut = self.reason is FinishReason.STOP
+        return max(len(self.token_ids), len(self.digests) if is_cut else 0)
 
 
 def verdict_of(
@@ -139,27 +152,29 @@ def verdict_of(
     A greedy difference in flexible mode is given as a bug; whoever has the model can find that it
     is a tie.
     """
-    shorter, longer = sorted((plain, lookahead), key=lambda arm: len(arm.token_ids))
-    num_common = len(shorter.token_ids)
     num_equal = _shared_length(plain.token_ids, lookahead.token_ids)
     num_equal_logits = _shared_length(plain.digests, lookahead.digests)
-    has_more = len(longer.token_ids) > num_common
-    if num_equal < num_common or (has_more and shorter.is_whole):
+    if not _have_one_end(plain, lookahead, num_equal):
         kind = VerdictKind.BUG if is_strict or is_greedy else VerdictKind.SAMPLED
         return Verdict(kind, num_equal, num_equal_logits, False, is_strict)
-    if not num_common and not shorter.is_whole:
-        return None
     are_both_whole = plain.is_whole and lookahead.is_whole
-    # where one was stopped, the last digests of the other have none to stand beside
-    num_digests = max(len(arm.digests) for arm in (plain, lookahead))
-    num_compared = num_digests if are_both_whole else num_common
-    is_bit_identical = num_equal_logits >= num_compared
+    if not num_equal and not are_both_whole:
+        return None
+    # behind a stop string, or where one was stopped, a digest may have none to stand beside
+    is_bit_identical = num_equal_logits == min(len(plain.digests), len(lookahead.digests))
     kind = VerdictKind.IDENTICAL if are_both_whole else VerdictKind.PARTIAL
     if is_strict and not is_bit_identical:
         kind = VerdictKind.BUG
-    return Verdict(
-        kind, num_equal, min(num_equal_logits, num_compared), is_bit_identical, is_strict
-    )
+    return Verdict(kind, num_equal, num_equal_logits, is_bit_identical, is_strict)
+
+
+def _have_one_end(plain: ArmRecord, lookahead: ArmRecord, num_equal: int) -> bool:
+    """Whether both are one answer, the first `num_equal` tokens alike, as far as they had come."""
+    if plain.is_whole and lookahead.is_whole:
+        return plain.token_ids == lookahead.token_ids and plain.reason == lookahead.reason
+    shorter, longer = sorted((plain, lookahead), key=lambda arm: len(arm.token_ids))
+    is_within = not shorter.is_whole or len(longer.token_ids) <= shorter.reach
+    return num_equal == len(shorter.token_ids) and is_within
 
 
 def measured_speed_up(plain: ArmRecord, lookahead: ArmRecord) -> SpeedUp | None:

@@ -33,12 +33,14 @@ class RacingEngine(ScriptedEngine):
         seconds: of a step of the plain arm and of the other.
         digests: of the logits behind the token of an index.
         failing: the arm whose third forward fails.
+        reasons: why the plain arm ends, and why the other.
     """
 
     lookahead_answer: str | None = None
     seconds: tuple[float, float] = (0.5, 0.75)
     digests: Callable[[bool, int], bytes] = lambda is_plain, index: b"%d" % index
     failing: str = ""
+    reasons: tuple[FinishReason, FinishReason] = (FinishReason.END, FinishReason.END)
     divergence: Any = None
     forwards: list[str] = field(default_factory=list)
     sessions: list[ScriptedSession] = field(default_factory=list)
@@ -66,7 +68,7 @@ class RacingEngine(ScriptedEngine):
         emitted = self._forward(is_plain, ids, 0, 1, request)
         stats.num_tokens = 1
         yield PrefillDone(tuple(emitted), 0, len(request.prompt_ids), 1, 0.25)
-        reason = FinishReason.END
+        reason = self.reasons[0 if is_plain else 1]
         while len(emitted) < len(ids):
             if self.gate is not None:
                 self.gate.acquire(timeout=30)
@@ -235,6 +237,18 @@ def test_flexible_with_another_token_is_a_tie_or_a_bug_by_the_logits(
     assert engine.judged == [(tuple(TEXT.encode()), tuple(b"It is Rome."))]
 
 
+def test_flexible_with_another_end_is_judged_by_the_logits_there(start: Start) -> None:
+    engine = RacingEngine(
+        TEXT,
+        model=ScriptedModel(mode="flexible"),
+        reasons=(FinishReason.END, FinishReason.STOP),
+        divergence=SimpleNamespace(index=23, gap=1e-4, noise=2e-3, is_tie=True),
+    )
+    verdict = compared(start(engine)).verdict
+    assert (verdict.kind, verdict.num_equal) == (VerdictKind.TIE, 23)
+    assert engine.judged[0][0] != engine.judged[0][1]
+
+
 def test_flexible_and_sampled_only_the_place_is_told(start: Start) -> None:
     engine = RacingEngine(
         TEXT, lookahead_answer="It is Rome.", model=ScriptedModel(mode="flexible")
@@ -257,12 +271,15 @@ def test_flexible_with_the_same_ids_and_rounded_logits_is_identical_and_no_more(
     assert not verdict.is_bit_identical
 
 
-def record(text: str, *, digests: str | None = None, is_whole: bool = True) -> ArmRecord:
+END, STOP, CANCELLED = FinishReason.END, FinishReason.STOP, FinishReason.CANCELLED
+
+
+def record(text: str, *, digests: str | None = None, reason: FinishReason = END) -> ArmRecord:
     return ArmRecord(
         tuple(text.encode()),
         [digit.encode() for digit in (text if digests is None else digests)],
         [(count, float(count - 1)) for count in range(1, len(text) + 1)],
-        is_whole,
+        reason,
     )
 
 
@@ -272,14 +289,43 @@ def judge(plain: ArmRecord, lookahead: ArmRecord, *, is_strict: bool = True) -> 
 
 def test_an_answer_that_ends_earlier_is_a_difference_and_a_stopped_one_is_not() -> None:
     assert judge(record("abcd"), record("ab")).kind is VerdictKind.BUG
-    assert judge(record("ab"), record("abcd", is_whole=False)).kind is VerdictKind.BUG
-    partial = judge(record("abcd"), record("ab", digests="abc", is_whole=False))
+    assert judge(record("ab"), record("abcd", reason=CANCELLED)).kind is VerdictKind.BUG
+    partial = judge(record("abcd"), record("ab", reason=CANCELLED))
     assert (partial.kind, partial.num_equal, partial.num_equal_logits) == (
         VerdictKind.PARTIAL,
         2,
         2,
     )
     assert partial.is_bit_identical
+
+
+def test_what_lookahead_chose_behind_a_stop_string_is_compared_with_nothing() -> None:
+    """The plain arm ends with the token that completes it; an accepted run may go on behind it."""
+    plain = record("ab", digests="abXY", reason=STOP)
+    verdict = judge(plain, record("ab", digests="abXYZ", reason=STOP))
+    assert (verdict.kind, verdict.num_equal_logits) == (VerdictKind.IDENTICAL, 4)
+    assert verdict.is_bit_identical
+    assert judge(plain, record("ab", digests="abXZZ", reason=STOP)).kind is VerdictKind.BUG
+
+
+def test_a_stopped_answer_may_hold_what_a_stop_string_took_from_the_whole_one() -> None:
+    whole = record("ab", digests="abXY", reason=STOP)
+    stopped = record("abX", reason=CANCELLED)
+    for arms in ((whole, stopped), (stopped, whole)):
+        verdict = judge(*arms)
+        assert (verdict.kind, verdict.num_equal, verdict.num_equal_logits) == (
+            VerdictKind.PARTIAL,
+            2,
+            3,
+        )
+    assert judge(whole, record("abXYZ", reason=CANCELLED)).kind is VerdictKind.BUG
+    assert judge(whole, record("abZ", reason=CANCELLED)).kind is VerdictKind.BUG
+
+
+def test_the_same_tokens_with_another_end_are_not_identical() -> None:
+    ended, cut = record("ab", digests="abX"), record("ab", digests="abX", reason=STOP)
+    assert judge(ended, cut).kind is VerdictKind.BUG
+    assert judge(cut, cut).kind is VerdictKind.IDENTICAL
 
 
 def test_the_digest_of_the_end_counts_too() -> None:
@@ -290,7 +336,7 @@ def test_the_digest_of_the_end_counts_too() -> None:
 
 def test_empty_answers_are_identical_and_nothing_said_is_no_verdict() -> None:
     assert judge(record("", digests="X"), record("", digests="X")).kind is VerdictKind.IDENTICAL
-    nothing = record("", is_whole=False)
+    nothing = record("", reason=CANCELLED)
     assert judge(nothing, nothing) is None
     assert judge(record("ab"), nothing) is None
     assert measured_speed_up(record("a"), record("a")) is None
