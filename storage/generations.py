@@ -5,7 +5,7 @@ answer, read by the app's services.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -15,7 +15,7 @@ from storage.connections import Connections, Row
 from storage.records import DraftOrigin, DraftRecord, GenerationRecord, StepRecord
 from storage.token_blobs import pack_token_ids, unpack_token_ids
 
-__all__ = ["Generations", "insert_generation"]
+__all__ = ["Generations", "replace_generation"]
 
 GENERATION_COLUMNS = tuple(f.name for f in fields(GenerationRecord) if f.name != "id")
 
@@ -31,6 +31,14 @@ class Generations:
         row = self._connections.row("SELECT * FROM generations WHERE message_id = ?", [message_id])
         return None if row is None else generation(row)
 
+    def for_messages(self, message_ids: Collection[int]) -> dict[int, GenerationRecord]:
+        """How these answers came about, by message; those of which it is not known are left out."""
+        rows = self._connections.rows(
+            "SELECT * FROM generations WHERE message_id IN (SELECT value FROM json_each(?))",
+            [compact_json([*message_ids])],
+        )
+        return {row["message_id"]: generation(row) for row in rows}
+
     def list_steps(self, generation_id: int) -> list[StepRecord]:
         """The steps of a generation, in order."""
         rows = self._connections.rows(
@@ -39,31 +47,42 @@ class Generations:
         return [step(row) for row in rows]
 
 
-def insert_generation(
+def replace_generation(
     connection: Connection,
     message_id: int,
     generation: GenerationRecord,
     steps: Sequence[StepRecord],
-) -> int:
-    """Write both within the caller's transaction; returns the generation's id."""
+    *,
+    num_kept_steps: int = 0,
+) -> None:
+    """Write both within the caller's transaction, in place of what stood there before.
+
+    `num_kept_steps`: of the steps that stood there, the first so many stay; `steps` follow them.
+    """
     values = {name: getattr(generation, name) for name in GENERATION_COLUMNS}
     values["message_id"] = message_id
     values["seed"] = None if generation.seed is None else str(generation.seed)
     values["accepted_by_source"] = compact_json(
         {str(source): count for source, count in generation.accepted_by_source.items()}
     )
-    cursor = connection.execute(
-        f"INSERT INTO generations ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
+    connection.execute(
+        f"INSERT INTO generations ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
+        " ON CONFLICT (message_id) DO UPDATE SET "
+        + ", ".join(f"{name} = excluded.{name}" for name in values),
         [plain(value) for value in values.values()],
     )
-    assert cursor.lastrowid is not None
+    row = connection.execute("SELECT id FROM generations WHERE message_id = ?", [message_id])
+    generation_id: int = row.fetchone()[0]
+    connection.execute(
+        "DELETE FROM steps WHERE generation_id = ? AND step_index >= ?",
+        [generation_id, num_kept_steps],
+    )
     connection.conn.executemany(
         "INSERT INTO steps (generation_id, step_index, width, rows, accepted_length, match_length,"
         " token_ids, accepted_nodes, draft, seconds, draft_seconds, text_lengths)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [step_values(cursor.lastrowid, step) for step in steps],
+        [step_values(generation_id, step) for step in steps],
     )
-    return cursor.lastrowid
 
 
 def step_values(generation_id: int, step: StepRecord) -> tuple[object, ...]:

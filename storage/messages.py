@@ -1,8 +1,8 @@
 """The messages of the chats: a tree by parent, of which one branch is current.
 
-An answer is a row from its first moment ("streaming"), is saved as it grows, and is finished in one
-transaction with its statistics, its steps and its history sequence. Knows no model and no Trie.
-Called by the app's services.
+An answer is a row from its first moment ("streaming"), is saved as it grows with its statistics and
+steps, and is finished in one transaction with these and its history sequence. Knows no model and no
+Trie. Called by the app's services.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from sqlite_utils import Database as Connection
 from storage.connections import Connections, Row
 from storage.conversations import not_found as no_such_chat
 from storage.errors import RecordExistsError, RecordNotFoundError
-from storage.generations import insert_generation
+from storage.generations import replace_generation
 from storage.records import (
     AnswerStatus,
     FinalStatus,
@@ -93,8 +93,22 @@ class Messages:
             )
         return self.get(cursor.lastrowid)
 
-    def save_progress(self, message_id: int, text: str, token_ids: TokenIds) -> None:
-        """Save what the answer is so far. Raises RecordNotFoundError where it is not streaming."""
+    def save_progress(
+        self,
+        message_id: int,
+        text: str,
+        token_ids: TokenIds,
+        *,
+        generation: GenerationRecord | None = None,
+        steps: Sequence[StepRecord] = (),
+        num_kept_steps: int = 0,
+    ) -> None:
+        """Save what the answer is so far. Raises RecordNotFoundError where it is not streaming.
+
+        Args:
+            generation: without a `reason`, since it goes on.
+            steps: those behind the first `num_kept_steps`, which were saved before.
+        """
         with self._connections.transaction() as connection:
             cursor = connection.execute(
                 "UPDATE messages SET text = ?, token_ids = ?, updated_at = ?"
@@ -104,6 +118,11 @@ class Messages:
             if not cursor.rowcount:
                 raise RecordNotFoundError(
                     f"Answer {message_id} is not being written; its chat may have been deleted."
+                )
+            if generation is not None:
+                assert not generation.reason, "an answer that goes on has no reason to end"
+                replace_generation(
+                    connection, message_id, generation, steps, num_kept_steps=num_kept_steps
                 )
 
     def finish_answer(
@@ -137,7 +156,7 @@ class Messages:
                 "UPDATE conversations SET updated_at = ? WHERE id = ?", [time, conversation_id]
             )
             if generation is not None:
-                insert_generation(connection, message_id, generation, steps)
+                replace_generation(connection, message_id, generation, steps)
             if sequence is None or not len(sequence.token_ids):
                 return None
             source_id = ensure_history_source(connection, conversation_id)
@@ -197,7 +216,7 @@ def require_unfinished(connection: Connection, message_id: int) -> int:
     """The chat of an answer that can still be finished."""
     row = connection.execute(
         "SELECT conversation_id, role = 'user' OR status IN ('complete', 'failed')"
-        " OR EXISTS (SELECT 1 FROM generations WHERE message_id = messages.id)"
+        " OR EXISTS (SELECT 1 FROM generations WHERE message_id = messages.id AND reason <> '')"
         " OR EXISTS (SELECT 1 FROM sequences WHERE message_id = messages.id)"
         " FROM messages WHERE id = ?",
         [message_id],

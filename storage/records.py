@@ -118,8 +118,9 @@ class StepRecord:
 class GenerationRecord:
     """How an answer came about: settings, counters and times.
 
-    The counters carry the names of the engine's statistics. `id` and `message_id` are None until
-    the record is read back.
+    The counters carry the names of the engine's statistics. `reason` is "" of an answer that is
+    being written, or was when its program ended. `id` and `message_id` are None until the record is
+    read back.
     """
 
     reason: str

@@ -6,14 +6,16 @@ Knows the workbench, the database and its job. Run by the worker.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from app.prompting import Prompt, Turn, encode_text
 from app.services.jobs import AnswerJob
 from app.services.recording import generation_record, settled, step_record
 from app.services.transcript import Transcript
+from app.services.views import AnswerNumbers
 from app.services.workbench import Workbench
 from lookahead.events import Finished, FinishReason, PrefillDone, StepDone
-from storage import Database, Message, NewSequence, StepRecord, StorageError
+from storage import Database, GenerationRecord, Message, NewSequence, StepRecord, StorageError
 from storage.records import FinalStatus
 
 __all__ = ["AnswerTask"]
@@ -37,7 +39,9 @@ class AnswerTask:
         self._database = database
         self._on_over = on_over
         self._transcript: Transcript | None = None
+        self._settings: dict[str, Any] = {}  # of the generation, as they are recorded
         self._step_records: tuple[StepRecord, ...] = ()
+        self._num_saved_steps = 0
         self._saved_at = 0.0
 
     def stop(self) -> None:
@@ -53,21 +57,35 @@ class AnswerTask:
         self._break_off("failed", sentence)
 
     def _break_off(self, status: FinalStatus, error: str = "") -> None:
-        text = self._transcript.text if self._transcript else ""
-        token_ids = self._transcript.token_ids if self._transcript else ()
+        said: dict[str, Any] = {"text": "", "steps": ()}
+        token_ids: tuple[int, ...] = ()
+        numbers = generation = None
+        transcript = self._transcript
+        if transcript is not None and transcript.token_ids:
+            token_ids = transcript.token_ids
+            said = {
+                "text": transcript.text,
+                "steps": settled(self._step_records, transcript.text_lengths),
+            }
+            numbers = AnswerNumbers.from_stats(transcript.stats, status)
+            generation = self._generation(transcript, status)
         with self.job.save_lock:
             if not self.job.is_discarded:
                 try:
                     self._database.messages.finish_answer(
                         self.job.message_id,
-                        text=text,
                         token_ids=token_ids,
                         status=status,
+                        generation=generation,
                         error=error,
+                        **said,
                     )
                 except StorageError as failure:  # recovered at the next start
                     logger.warning("an answer could not be marked as %s: %s", status, failure)
-        self._end(status=status, text=text, error=error)
+        self._end(status=status, numbers=numbers, error=error, **said)
+
+    def _generation(self, transcript: Transcript, reason: str) -> GenerationRecord:
+        return generation_record(transcript.stats, reason=reason, **self._settings)
 
     def run(self, bench: Workbench) -> None:
         """Write the answer; errors are the worker's to catch."""
@@ -78,6 +96,12 @@ class AnswerTask:
         self.job.show(status="prefill", notice=_notice(prompt))
         transcript = Transcript(bench.model.tokenizer, bench.model.mode)
         self._transcript = transcript
+        self._settings = {
+            "model": bench.ready_state.model,
+            "dtype": str(bench.model.dtype).removeprefix("torch."),
+            "device": str(bench.model.device),
+            "temperature": bench.temperature(self.job.options),
+        }
         own_sequences = self._database.sequences.for_conversation(self.job.conversation_id)
         self._saved_at = time.monotonic()
         for event in bench.generate(
@@ -148,8 +172,14 @@ class AnswerTask:
                 return
             try:
                 self._database.messages.save_progress(
-                    self.job.message_id, transcript.text, transcript.token_ids
+                    self.job.message_id,
+                    transcript.text,
+                    transcript.token_ids,
+                    generation=self._generation(transcript, reason=""),
+                    steps=self._step_records[self._num_saved_steps :],
+                    num_kept_steps=self._num_saved_steps,
                 )
+                self._num_saved_steps = len(self._step_records)
             except StorageError as error:  # the answer goes on; its end is saved or reported
                 logger.warning("the progress of an answer could not be saved: %s", error)
         self._saved_at = time.monotonic()
@@ -168,14 +198,7 @@ class AnswerTask:
                     text=transcript.text,
                     token_ids=transcript.token_ids,
                     status=status,
-                    generation=generation_record(
-                        transcript.stats,
-                        reason=transcript.reason.value,
-                        model=bench.ready_state.model,
-                        dtype=str(bench.model.dtype).removeprefix("torch."),
-                        device=str(bench.model.device),
-                        temperature=bench.temperature(self.job.options),
-                    ),
+                    generation=self._generation(transcript, transcript.reason.value),
                     steps=steps,
                     sequence=(
                         NewSequence(bench.tokenizer_id, history) if transcript.token_ids else None

@@ -123,13 +123,9 @@ class ChatService:
 
     def messages(self, conversation_id: int) -> list[ChatMessage]:
         """The current branch of a chat, in order."""
-        generations = self._database.generations
-        return [
-            chat_message(
-                message, generations.for_message(message.id) if message.role != "user" else None
-            )
-            for message in self._database.messages.list(conversation_id)
-        ]
+        messages = self._database.messages.list(conversation_id)
+        generations = self._database.generations.for_messages([message.id for message in messages])
+        return [chat_message(message, generations.get(message.id)) for message in messages]
 
     def delete_conversation(self, conversation_id: int) -> None:
         """Delete a chat with all that came of it; an answer being written for it is stopped."""

@@ -1,21 +1,23 @@
 """Answers for the panel: running or saved, with or without a model, the lines are the same."""
 
 import json
+import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.panel_presenter import PanelPresenter, panel_value
-from app.services import AnswerSnapshot, ChatService
+from app.services import AnswerSnapshot, ChatService, ServiceConfig, answering
 from app.services.recording import settled, step_record
 from app.services.transcript import Transcript
 from lookahead.draft import DraftTree
 from lookahead.events import Finished, FinishReason, GenerationStats, PrefillDone, StepDone
 from lookahead.trie import Trie
 from storage import Database, RecordNotFoundError, StepRecord
-from tests.app.asking import OPTIONS, WAIT, Start, answered
+from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
 from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine, ScriptedModel
 
 TEXT = "Ünï 東京 🎉 e\u0301 <script>alert(1)</script>\t\u202eabc\u2028x"
@@ -108,13 +110,44 @@ def test_steps_of_the_first_schema_are_decoded_where_their_tokenizer_is_loaded(
         assert [len(line[6]) for line in found[1:]] == [len(s.token_ids) for s in before.steps]
 
 
-def test_a_failed_answer_shows_what_was_said(start: Start) -> None:
+def test_a_failed_answer_shows_what_was_said_and_its_steps(start: Start) -> None:
     service = start(ScriptedEngine(TEXT, error_after_steps=3))
     job = service.ask(None, "x", OPTIONS)
     live = job.wait_until_over(WAIT)
     saved = service.saved_answer(job.message_id)
-    assert (saved.status, saved.numbers, saved.error) == ("failed", None, live.error)
+    assert (saved.status, saved.error, len(saved.steps)) == ("failed", live.error, 3)
+    assert saved.numbers == live.numbers is not None
+    assert saved.steps == live.steps
     assert shown_text(lines(service, saved)) == saved.text == live.text != ""
+    assert service.step_details(job.message_id, 2).nodes
+
+
+def test_a_killed_program_leaves_the_steps_that_were_saved(
+    start: Start, config: ServiceConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "SAVE_SECONDS", 0.0)
+    engine = ScriptedEngine(TEXT, gate=threading.Semaphore(0), step_length=3)
+    assert engine.gate is not None
+    service = start(engine)
+    job = service.ask(None, "x", OPTIONS)
+    engine.gate.release(4)
+    wait_for(lambda: len(job.snapshot().steps) == 4)
+    wait_for(lambda: len(service._answers.snapshot(job.message_id).steps) == 4)
+    shutil.copytree(config.data_dir, tmp_path / "killed")
+    live = job.snapshot()
+    engine.gate.release(999)
+    ended = job.wait_until_over(WAIT)
+    assert service.saved_answer(job.message_id).steps == ended.steps, "each is saved once"
+
+    later = ChatService(replace(config, data_dir=tmp_path / "killed"), engine=ScriptedEngine())
+    later.start()
+    try:
+        saved = later.saved_answer(job.message_id)
+        assert (saved.status, saved.text, saved.steps) == ("stopped", live.text, live.steps)
+        assert saved.numbers == live.numbers
+        assert shown_text(lines(later, saved)) == live.text
+    finally:
+        later.close()
 
 
 def test_an_answer_that_never_began_has_no_lines(start: Start) -> None:
