@@ -5,9 +5,9 @@ Knows the service and the handlers of the page, whose view it shows; `app.ui` wi
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from app.handlers import PageHandlers
+from app.handlers import UPDATE_SECONDS, Outputs, PageHandlers
 from app.page_errors import shows_errors, told
 from app.tab_view import TabView
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoHandlers"]
 
-UPDATE_SECONDS = 0.1
-
-Outputs = tuple[Any, ...]
-
 
 class DemoHandlers:
     """The events of the demo, bound to the service."""
@@ -29,20 +25,23 @@ class DemoHandlers:
         self._service = service
         self._page = page
 
-    @shows_errors(5)
+    @shows_errors(5, stops=True)
     def start(self, view: TabView) -> Outputs:
-        """View of the chat where the demo begins, or of where it stands already."""
+        """View of the chat where the demo stands; of a new one while it is prepared."""
         demo = self._service.start_demo()
-        return self._page.show_chat(view, demo.snapshot().conversation_id)
+        view.move(demo.snapshot().conversation_id, follows_demo=True)
+        return self._page.view_now(view)
 
     async def watch(self, view: TabView) -> AsyncIterator[Outputs]:
         """The view, while the open chat's answer is being written.
 
-        Where the demo stands in the open chat, the tab follows it to its end, unless it is moved
-        elsewhere meanwhile.
+        Where the demo was started in the tab, or stands in the open chat, the tab follows it to its
+        end, unless it is moved elsewhere meanwhile.
         """
         demo = self._service.running_demo()
-        if demo is not None and demo.snapshot().conversation_id == view.conversation_id:
+        chat = None if demo is None else demo.snapshot().conversation_id
+        is_there = chat is not None and chat == view.conversation_id
+        if demo is not None and (view.follows_demo or is_there):
             watching = self._follow(view, demo)
         else:
             watching = self._page.watch_answer(view)
@@ -50,18 +49,26 @@ class DemoHandlers:
             yield outputs
 
     async def _follow(self, view: TabView, demo: "DemoJob") -> AsyncIterator[Outputs]:
-        move, num_shown = view.num_moves, 0
+        move, shown = view.num_moves, (-1, False)
         while view.num_moves == move:
             snapshot = demo.snapshot()
-            if snapshot.num_asked > num_shown:
-                num_shown = snapshot.num_asked
-                view.follow(snapshot.conversation_id)
+            now = (snapshot.num_asked, self._service.state.is_ready)
+            if snapshot.status == "preparing":
+                if now != shown:
+                    yield await asyncio.to_thread(self._page.preparing_view, view)
+                shown = now
+            elif snapshot.num_asked > shown[0] and snapshot.conversation_id is not None:
+                shown = now
+                if not view.follow(snapshot.conversation_id, move):
+                    return
                 yield await asyncio.to_thread(self._page.view_now, view)
                 async for outputs in self._page.watch_answer(view):
                     yield outputs
+                continue
             elif snapshot.is_over:
                 if snapshot.error:
                     told(f"The demo ended early: {snapshot.error}")
+                if view.conversation_id is None:  # it was being prepared
+                    yield await asyncio.to_thread(self._page.view_now, view)
                 return
-            else:
-                await asyncio.sleep(UPDATE_SECONDS)
+            await asyncio.sleep(UPDATE_SECONDS)

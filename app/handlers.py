@@ -85,9 +85,16 @@ class PageHandlers:
 
     def view_now(self, view: TabView) -> Outputs:
         """View of where the tab stands."""
-        job = self._job(view.conversation_id)
+        conversation_id = view.conversation_id
+        job = self._job(conversation_id)
         snapshot = job.snapshot() if job is not None else None
-        return self._view(view, view.conversation_id, snapshot)
+        return self._view(view, conversation_id, snapshot)
+
+    def preparing_view(self, view: TabView) -> Outputs:
+        """View of a new chat while the demo is prepared, which Stop ends."""
+        chatbot = presenters.demo_preparation(is_model_ready=self._service.state.is_ready)
+        _, chats, _, _, panel = self._view(view, None, None)
+        return (chatbot, chats, gr.update(visible=False), gr.update(visible=True), panel)
 
     @shows_errors(6)
     def ask(
@@ -102,10 +109,11 @@ class PageHandlers:
 
         A chat that was deleted meanwhile gives way to a new one; the message stays in its box.
         """
-        view.move(view.conversation_id)
+        conversation_id = view.conversation_id
+        view.move(conversation_id)
         options = answer_options(lookahead, temperature, max_new_tokens)
         try:
-            job = self._service.ask(view.conversation_id, text, options)
+            job = self._service.ask(conversation_id, text, options)
         except RecordNotFoundError:  # the tab would be left in a chat that is no more
             gr.Warning("This chat was deleted meanwhile. Send again to ask in a new one.")
             return (gr.skip(), *self.show_chat(view, None))
@@ -113,10 +121,15 @@ class PageHandlers:
 
     @shows_errors(0)
     def stop(self, view: TabView) -> None:
-        """Stop the answer being written in this chat, within one step of the model."""
+        """Stop the answer being written in this chat, within one step of the model.
+
+        Or the demo that this tab follows, also while it is prepared.
+        """
         job = self._job(view.conversation_id)
-        if job is not None:
-            job.stop()
+        demo = self._service.running_demo() if view.follows_demo else None
+        for work in (job, demo):
+            if work is not None:
+                work.stop()
 
     async def watch_answer(self, view: TabView) -> AsyncIterator[Outputs]:
         """The view, while the open chat's answer is being written, and at its end once more."""

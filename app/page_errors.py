@@ -33,9 +33,13 @@ UNEXPECTED_ERROR = "Something went wrong inside the app; the log has the details
 
 
 def shows_errors(
-    num_outputs: int,
+    num_outputs: int, *, stops: bool = False
 ) -> Callable[[Callable[Parameters, Any]], Callable[Parameters, Any]]:
-    """Decorates a handler with so many outputs: where it fails, they stay as they are."""
+    """Decorates a handler with so many outputs: where it fails, they stay as they are.
+
+    Args:
+        stops: what is to follow on `success` then does not follow.
+    """
 
     def decorate(handler: Callable[Parameters, Any]) -> Callable[Parameters, Any]:
         @wraps(handler)
@@ -48,6 +52,8 @@ def shows_errors(
                 logger.exception("%s failed", handler.__name__)
                 sentence = UNEXPECTED_ERROR
             told(sentence)
+            if stops:
+                raise gr.Error(sentence, visible=False, print_exception=False)
             return gr.skip() if num_outputs == 1 else (gr.skip(),) * num_outputs or None
 
         return guarded

@@ -23,6 +23,7 @@ __all__ = [
     "answer_line",
     "chat_list",
     "chatbot_messages",
+    "demo_preparation",
     "document_list",
     "engine_line",
     "import_report",
@@ -62,6 +63,12 @@ def chatbot_messages(
         else:
             shown.append(_answer(message.text, _saved_line(message)))
     return shown
+
+
+def demo_preparation(*, is_model_ready: bool) -> list[dict[str, Any]]:
+    """The chatbot before the demo's first question: what is waited for."""
+    wait = "importing its sample document" if is_model_ready else "waiting for the model to load"
+    return [_answer("", f"Preparing the demo: {wait} …")]
 
 
 def _answer(text: str, line: str) -> dict[str, Any]:

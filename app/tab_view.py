@@ -3,9 +3,12 @@
 Knows no service. A tab's own state in gradio; the handlers move it.
 """
 
+import threading
 from dataclasses import dataclass
 
 __all__ = ["TabView"]
+
+_MOVING = threading.Lock()  # of all tabs, since gradio copies the state of one
 
 
 @dataclass(slots=True)
@@ -17,25 +20,37 @@ class TabView:
         num_moves: grows with every move, also to the same place.
         is_panel_open: closed, the panel is told nothing.
         panel_message_id: the answer in the panel; None: the latest of the chat.
+        follows_demo: whether it goes where the demo goes.
     """
 
     conversation_id: int | None = None
     num_moves: int = 0
     is_panel_open: bool = False
     panel_message_id: int | None = None
+    follows_demo: bool = False
 
     @property
     def place(self) -> tuple[int, int | None]:
         """Where it stands: a watcher ends when this changes."""
         return self.num_moves, self.conversation_id
 
-    def move(self, conversation_id: int | None) -> None:
+    def move(self, conversation_id: int | None, *, follows_demo: bool = False) -> None:
         """Show another chat, or the same one anew; its latest answer in the panel."""
-        self.conversation_id = conversation_id
-        self.panel_message_id = None
-        self.num_moves += 1
+        with _MOVING:
+            self.conversation_id = conversation_id
+            self.panel_message_id = None
+            self.follows_demo = follows_demo
+            self.num_moves += 1
 
-    def follow(self, conversation_id: int) -> None:
-        """Show another chat without a move: what is followed goes on there."""
-        self.conversation_id = conversation_id
-        self.panel_message_id = None
+    def follow(self, conversation_id: int, num_moves: int) -> bool:
+        """Show another chat without a move: what is followed goes on there.
+
+        False, and nothing is done, where the tab moved since there were `num_moves`.
+        """
+        with _MOVING:
+            if self.num_moves != num_moves:
+                return False
+            self.conversation_id = conversation_id
+            self.panel_message_id = None
+            self.follows_demo = True
+            return True

@@ -267,11 +267,7 @@ class ChatService:
     # ---------------------------------------------------------------------- demo and comparisons
 
     def start_demo(self) -> DemoJob:
-        """Have the prepared questions asked; where that goes on already, the running demo.
-
-        Raises:
-            BusyError: an import is running, so that the sample document would have to wait.
-        """
+        """Have the prepared questions asked; where that goes on already, the running demo."""
         self._require_open()
         return self._demonstrations.start()
 

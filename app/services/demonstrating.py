@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 from app.demo import CHATS, DOCUMENT, SEED
 from app.services.errors import BusyError, ServiceClosedError
-from app.services.jobs import AnswerJob, ImportJob
+from app.services.jobs import AnswerJob
 from app.services.views import AnswerOptions
-from app.services.watched import Watched
+from app.services.watched import Stoppable
 from app.services.worker import explain
 from storage import Database, RecordNotFoundError
 
@@ -26,9 +26,9 @@ __all__ = ["DemoJob", "DemoSnapshot", "Demonstrations"]
 
 logger = logging.getLogger(__name__)
 
-_IMPORT_SECONDS = 10.0  # a page of text takes a fraction of one
+_POLL_SECONDS = 0.1  # between looks whether to stop while an import is waited for
 
-DemoStatus = Literal["running", "complete", "stopped", "failed"]
+DemoStatus = Literal["preparing", "running", "complete", "stopped", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +36,27 @@ class DemoSnapshot:
     """Where the demo stands.
 
     Args:
-        conversation_id: the chat of the question asked last.
+        status: "preparing" while the sample document is imported.
+        conversation_id: the chat of the question asked last; None: none was asked yet.
         num_asked: questions asked so far, of `num_questions`.
         error: one sentence, set where `status` is "failed".
     """
 
     version: int
     status: DemoStatus
-    conversation_id: int
-    num_asked: int
     num_questions: int
+    conversation_id: int | None = None
+    num_asked: int = 0
     error: str = ""
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more will be asked, and the last answer is there."""
-        return self.status != "running"
+        return self.status not in ("preparing", "running")
 
 
-class DemoJob(Watched[DemoSnapshot]):
-    """A demo being held. Stopping the answer that is being written ends it."""
+class DemoJob(Stoppable[DemoSnapshot]):
+    """A demo being held. Stopping the answer that is being written ends it, too."""
 
 
 class Demonstrations:
@@ -71,30 +72,20 @@ class Demonstrations:
     def start(self) -> DemoJob:
         """Begin the demo; where it is running already, that one.
 
-        The chats of an earlier demo make room, unless somebody went on in them. The sample document
-        is imported where it is not there.
-
-        Raises:
-            BusyError: an import is running, so that the document would have to wait.
+        First the sample document is imported where it is not there, after the import that runs, if
+        any. Then the chats of an earlier demo make room, unless somebody went on in them.
         """
         with self._lock:
             running = self.running()
             if running is not None:
                 return running
-            importing = self._import_document()
-            self._remove_earlier()
-            questions = self._questions()
-            answer = next(questions)
             number = sum(len(chat.questions) for chat in CHATS)
-            job = self._job = DemoJob(DemoSnapshot(0, "running", answer.conversation_id, 1, number))
+            self._job = DemoJob(DemoSnapshot(0, "preparing", number))
             self._thread = threading.Thread(
-                target=self._run,
-                args=(job, answer, questions, importing),
-                name="demo",
-                daemon=True,
+                target=self._run, args=[self._job], name="demo", daemon=True
             )
             self._thread.start()
-            return job
+            return self._job
 
     def running(self) -> DemoJob | None:
         """The demo that is being held."""
@@ -102,18 +93,37 @@ class Demonstrations:
         return job if job is not None and not job.snapshot().is_over else None
 
     def close(self, timeout: float) -> None:
-        """Wait for its end, once its answer was stopped."""
-        if self._thread is not None:
+        """End it, and wait for that."""
+        if self._job is not None and self._thread is not None:
+            self._job.stop()
             self._thread.join(timeout)
 
-    def _import_document(self) -> ImportJob | None:
+    def _is_imported(self) -> bool:
         sha256 = hashlib.sha256(DOCUMENT.read_bytes()).hexdigest()
-        if self._database.sources.find_by_sha256(sha256) is not None:
-            return None
-        importing = self._service.import_paths([DOCUMENT])
-        if self._service.state.is_ready:  # else the first question waits for the model, too
-            importing.wait_until_over(_IMPORT_SECONDS)
-        return importing
+        return self._database.sources.find_by_sha256(sha256) is not None
+
+    def _prepare(self, job: DemoJob) -> bool:
+        """Have the document imported; False where that did not come about, which is shown."""
+        while not self._is_imported():
+            running = self._service.running_import()
+            try:
+                importing = running or self._service.import_paths([DOCUMENT])
+            except BusyError:  # another one began in this moment
+                continue
+            while not (end := importing.wait_until_over(_POLL_SECONDS)).is_over:
+                if job.is_stopped:
+                    if running is None:
+                        importing.cancel()
+                    job.show(status="stopped")
+                    return False
+            if running is None and not self._is_imported():
+                reasons = [reason for _, reason in end.skipped]
+                reason = end.error or ", ".join(reasons) or "its import was cancelled"
+                job.show(
+                    status="failed", error=f"The sample document could not be imported: {reason}"
+                )
+                return False
+        return True
 
     def _remove_earlier(self) -> None:
         """Delete chats that hold nothing but the demo's questions, in order, under its title."""
@@ -140,32 +150,21 @@ class Demonstrations:
                 )
                 yield self._service.ask(conversation_id, question.text, options)
 
-    def _run(
-        self,
-        job: DemoJob,
-        answer: AnswerJob,
-        questions: Iterator[AnswerJob],
-        importing: ImportJob | None,
-    ) -> None:
+    def _run(self, job: DemoJob) -> None:
         try:
-            while True:
+            if not self._prepare(job):
+                return
+            self._remove_earlier()
+            for number, answer in enumerate(self._questions(), 1):
+                if job.is_stopped:
+                    answer.stop()
+                job.show(status="running", conversation_id=answer.conversation_id, num_asked=number)
                 ended = answer.wait_until_over()
                 if ended.status != "complete":
                     is_failed = ended.status == "failed"
                     job.show(status="failed" if is_failed else "stopped", error=ended.error)
                     return
-                if importing is not None and (failure := importing.snapshot()).status == "failed":
-                    job.show(status="failed", error=failure.error)
-                    return
-                following = next(questions, None)
-                if following is None:
-                    job.show(status="complete")
-                    return
-                answer = following
-                job.show(
-                    conversation_id=answer.conversation_id,
-                    num_asked=job.snapshot().num_asked + 1,
-                )
+            job.show(status="complete")
         except (RecordNotFoundError, BusyError, ServiceClosedError) as error:
             # the chat was deleted, somebody asked in it, or the program is closing
             logger.info("the demo ended early: %s", error)

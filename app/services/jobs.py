@@ -1,6 +1,6 @@
 """The handles of running work: what the page holds on to, watches and stops.
 
-Know neither model nor database. Made by the chat service.
+Know neither model nor database. Made by the chat service and its parts.
 """
 
 import threading
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from app.services.comparison import ComparisonSnapshot
 from app.services.views import AnswerOptions, AnswerSnapshot, ImportSnapshot
-from app.services.watched import Watched
+from app.services.watched import Stoppable, Watched
 
 __all__ = ["AnswerJob", "CompareJob", "ImportJob"]
 
 
-class AnswerJob(Watched[AnswerSnapshot]):
+class AnswerJob(Stoppable[AnswerSnapshot]):
     """An answer being written. It goes on when nobody watches.
 
     Args:
@@ -31,27 +31,15 @@ class AnswerJob(Watched[AnswerSnapshot]):
         options: AnswerOptions,
         on_stop: Callable[["AnswerJob"], None],
     ) -> None:
-        super().__init__(AnswerSnapshot(0, conversation_id, message_id, "queued"))
+        super().__init__(AnswerSnapshot(0, conversation_id, message_id, "queued"), on_stop)
         self.conversation_id = conversation_id
         self.message_id = message_id
         self.options = options
         self.save_lock = threading.Lock()
         self.is_discarded = False
-        self._on_stop = on_stop
-        self._stop = threading.Event()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether somebody asked it to end."""
-        return self._stop.is_set()
-
-    def stop(self) -> None:
-        """End the answer within one step; what was said so far is kept. Returns at once."""
-        self._stop.set()
-        self._on_stop(self)
 
 
-class CompareJob(Watched[ComparisonSnapshot]):
+class CompareJob(Stoppable[ComparisonSnapshot]):
     """A comparison. It goes on when nobody watches.
 
     Args:
@@ -64,20 +52,8 @@ class CompareJob(Watched[ComparisonSnapshot]):
         options: AnswerOptions,
         on_stop: Callable[["CompareJob"], None],
     ) -> None:
-        super().__init__(snapshot)
+        super().__init__(snapshot, on_stop)
         self.options = options
-        self._on_stop = on_stop
-        self._stop = threading.Event()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether somebody asked it to end."""
-        return self._stop.is_set()
-
-    def stop(self) -> None:
-        """End both answers within one step. Returns at once."""
-        self._stop.set()
-        self._on_stop(self)
 
 
 class ImportJob(Watched[ImportSnapshot]):

@@ -1,13 +1,14 @@
 """A picture of running work that one thread repaints and others wait for.
 
-Knows nothing of the work. The base of the answer and import jobs.
+Knows nothing of the work. The bases of all jobs.
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-__all__ = ["Watched"]
+__all__ = ["Stoppable", "Watched"]
 
 SnapshotT = TypeVar("SnapshotT", bound=Any)
 
@@ -44,3 +45,28 @@ class Watched(Generic[SnapshotT]):
                 version = self._snapshot.version + 1
                 self._snapshot = replace(self._snapshot, version=version, **changes)
                 self._changed.notify_all()
+
+
+class Stoppable(Watched[SnapshotT]):
+    """Work that somebody may ask to end.
+
+    Args:
+        on_stop: told when that happens.
+    """
+
+    def __init__(
+        self, snapshot: SnapshotT, on_stop: Callable[[Self], None] = lambda job: None
+    ) -> None:
+        super().__init__(snapshot)
+        self._on_stop = on_stop
+        self._stop = threading.Event()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody asked it to end."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """End within one step; what was done so far is kept. Returns at once."""
+        self._stop.set()
+        self._on_stop(self)

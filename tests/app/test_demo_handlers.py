@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from app import demo_handlers as demo_handlers_module
@@ -13,6 +14,7 @@ from app.demo import CHATS
 from app.demo_handlers import DemoHandlers
 from app.handlers import PageHandlers
 from app.services import ChatService
+from app.services.demonstrating import DemoJob, DemoSnapshot
 from app.tab_view import TabView
 from tests.app.asking import WAIT, Start, answered, wait_for
 from tests.app.scripted_engine import ScriptedEngine
@@ -38,6 +40,17 @@ async def collect(updates: AsyncIterator[Any]) -> list[Any]:
     return [update async for update in updates]
 
 
+async def first(updates: AsyncIterator[Any]) -> Any:
+    return await anext(updates)
+
+
+def start_in(handlers: DemoHandlers, view: TabView) -> DemoJob:
+    handlers.start(view)
+    demo = handlers._service.running_demo()
+    assert demo is not None
+    return demo
+
+
 def gated() -> ScriptedEngine:
     return ScriptedEngine(gate=threading.Semaphore(0))
 
@@ -46,18 +59,20 @@ def test_the_tab_follows_to_the_end_of_the_last_chat(start: Start) -> None:
     engine = gated()
     service = start(engine)
     handlers, view = handlers_of(service), TabView()
-    chatbot, chats, send, stop, _ = handlers.start(view)
+    demo = start_in(handlers, view)
+    wait_for(lambda: demo.snapshot().num_asked == 1)
+    chatbot, chats, send, stop, _ = in_time(first(handlers.watch(view)))
     assert len(chatbot) == 2
     assert chats["open"] == view.conversation_id == chats["chats"][0]["id"]
     assert (send["visible"], stop["visible"]) == (False, True)
-    first = view.conversation_id
+    began_in = view.conversation_id
     engine.gate.release(999)  # type: ignore[union-attr]
     seen = in_time(collect(handlers.watch(view)))
     chatbot, chats, send, stop, _ = seen[-2]
     assert len(chatbot) == 2 * len(CHATS[-1].questions)
     assert [chat["title"] for chat in chats["chats"]] == [chat.title for chat in CHATS[::-1]]
     assert (send["visible"], stop["visible"]) == (True, False)
-    assert view.conversation_id != first
+    assert view.conversation_id != began_in
     assert service.running_demo() is None
 
 
@@ -65,10 +80,9 @@ def test_a_reload_goes_on_following(start: Start) -> None:
     engine = gated()
     service = start(engine)
     handlers = handlers_of(service)
-    handlers.start(TabView())
+    demo = start_in(handlers, TabView())
     reloaded = TabView()
-    demo = service.running_demo()
-    assert demo is not None
+    wait_for(lambda: demo.snapshot().num_asked == 1)
     PageHandlers(service).show_chat(reloaded, demo.snapshot().conversation_id)
     engine.gate.release(999)  # type: ignore[union-attr]
     in_time(collect(handlers.watch(reloaded)))
@@ -112,6 +126,51 @@ def test_events_close_together_do_not_leave_the_tab_behind(start: Start) -> None
     assert len(service.messages(view.conversation_id)) == 2 * len(CHATS[-1].questions)
 
 
+def test_a_tab_that_is_moved_just_before_it_would_follow_stays_where_it_is(start: Start) -> None:
+    engine = gated()
+    service = start(engine)
+    handlers, view = handlers_of(service), TabView()
+    demo = start_in(handlers, view)
+    wait_for(lambda: demo.snapshot().num_asked == 1)
+    snapshot = demo.snapshot
+
+    def moved_meanwhile() -> DemoSnapshot:
+        demo.snapshot = snapshot  # type: ignore[method-assign]
+        view.move(None)
+        return snapshot()
+
+    following = handlers._follow(view, demo)
+    demo.snapshot = moved_meanwhile  # type: ignore[method-assign]
+    assert in_time(collect(following)) == []
+    assert view.conversation_id is None
+    engine.gate.release(999)  # type: ignore[union-attr]
+    demo.wait_until_over(WAIT)
+
+
+def test_while_it_is_prepared_that_is_shown_and_stop_ends_it(start: Start) -> None:
+    engine = ScriptedEngine(loading=threading.Event())
+    service = start(engine, is_ready=False)
+    handlers, view = handlers_of(service), TabView()
+    demo = start_in(handlers, view)
+
+    async def stop_it() -> list[Any]:
+        watching = handlers.watch(view)
+        seen = [await anext(watching)]
+        other = TabView()
+        PageHandlers(service).stop(other)
+        assert not demo.is_stopped, "another tab's Stop is its own"
+        PageHandlers(service).stop(view)
+        return seen + [outputs async for outputs in watching]
+
+    preparing, *_, last = in_time(stop_it())
+    (message,) = preparing[0]
+    assert "waiting for the model to load" in str(message["content"])
+    assert (preparing[2]["visible"], preparing[3]["visible"]) == (False, True)
+    assert (last[0], last[2]["visible"], last[3]["visible"]) == ([], True, False)
+    assert demo.snapshot().status == "stopped"
+    engine.loading.set()  # type: ignore[union-attr]
+
+
 def test_another_chat_is_watched_as_ever_while_the_demo_goes_on(start: Start) -> None:
     engine = ScriptedEngine()
     service = start(engine)
@@ -141,6 +200,9 @@ def test_a_demo_that_cannot_begin_leaves_the_page_as_it_is(start: Start) -> None
     service = start(ScriptedEngine())
     service.close()
     view = TabView()
-    with pytest.warns(UserWarning, match="program is closing"):
-        assert len(handlers_of(service).start(view)) == 5
+    with (
+        pytest.warns(UserWarning, match="program is closing"),
+        pytest.raises(gr.Error, match="program is closing"),
+    ):
+        handlers_of(service).start(view)
     assert view.conversation_id is None

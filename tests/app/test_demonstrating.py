@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from app.demo import CHATS, DOCUMENT, PASSAGE
-from app.services import AnswerJob, ChatService, ServiceConfig
+from app.importing import DocumentFile, FoundFile, SkippedFile, read_document
+from app.services import AnswerJob, ChatService, ServiceConfig, import_work
 from app.services.demonstrating import DemoJob, DemoSnapshot
-from app.services.errors import BusyError, ServiceClosedError
+from app.services.errors import ServiceClosedError
 from storage import Database
 from tests.app.asking import OPTIONS, WAIT, Start, answered, prompt_text, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
@@ -34,6 +35,13 @@ def titles(service: ChatService) -> list[str]:
 def asked_in(service: ChatService, title: str) -> list[str]:
     (found,) = (chat for chat in service.conversations() if chat.title == title)
     return [message.text for message in service.messages(found.id) if message.role == "user"]
+
+
+def begun(service: ChatService) -> DemoJob:
+    """A demo whose first question was asked."""
+    demo = service.start_demo()
+    wait_for(lambda: demo.snapshot().num_asked > 0)
+    return demo
 
 
 def test_the_passage_is_the_document_s_own_and_the_titles_say_what_it_is() -> None:
@@ -110,9 +118,9 @@ def test_asked_for_again_meanwhile_it_is_the_running_one(start: Start) -> None:
 def test_its_place_can_be_watched_from_chat_to_chat(start: Start) -> None:
     engine = gated()
     service = start(engine)
-    demo = service.start_demo()
+    demo = begun(service)
     seen = [demo.snapshot()]
-    assert service.running_job(seen[0].conversation_id) is not None
+    answer_of(service, demo)
     engine.gate.release(5)  # type: ignore[union-attr]  # an answer takes six
     assert service.running_demo() is demo
     engine.gate.release(994)  # type: ignore[union-attr]
@@ -121,11 +129,14 @@ def test_its_place_can_be_watched_from_chat_to_chat(start: Start) -> None:
     assert [snapshot.num_asked for snapshot in seen[:-1]] == sorted(
         {snapshot.num_asked for snapshot in seen}
     )
+    assert {snapshot.status for snapshot in seen} == {"running", "complete"}
     assert len({snapshot.conversation_id for snapshot in seen}) == len(CHATS)
 
 
 def answer_of(service: ChatService, demo: DemoJob) -> AnswerJob:
-    job = service.running_job(demo.snapshot().conversation_id)
+    conversation_id = demo.snapshot().conversation_id
+    assert conversation_id is not None
+    job = service.running_job(conversation_id)
     assert job is not None
     return job
 
@@ -133,7 +144,7 @@ def answer_of(service: ChatService, demo: DemoJob) -> AnswerJob:
 def test_stopping_the_answer_ends_the_demo(start: Start) -> None:
     engine = gated()
     service = start(engine)
-    demo = service.start_demo()
+    demo = begun(service)
     wait_for(lambda: bool(engine.requests))
     answer_of(service, demo).stop()
     engine.gate.release(999)  # type: ignore[union-attr]
@@ -147,27 +158,67 @@ def test_stopping_the_answer_ends_the_demo(start: Start) -> None:
 def test_deleting_its_chat_ends_the_demo(start: Start) -> None:
     engine = gated()
     service = start(engine)
-    demo = service.start_demo()
-    service.delete_conversation(demo.snapshot().conversation_id)
+    demo = begun(service)
+    service.delete_conversation(answer_of(service, demo).conversation_id)
     engine.gate.release(999)  # type: ignore[union-attr]
     assert demo.wait_until_over(WAIT).status == "stopped"
     assert service.conversations() == []
 
 
-def test_before_the_model_is_loaded_it_waits_and_can_be_stopped(start: Start) -> None:
+def test_before_the_model_is_loaded_it_is_prepared_and_can_be_stopped(
+    start: Start, database: Database
+) -> None:
     engine = ScriptedEngine(loading=threading.Event())
     service = start(engine, is_ready=False)
+    own = database.conversations.create(TITLES[0]).id
     demo = service.start_demo()
-    answer = answer_of(service, demo)
-    assert answer.snapshot().status == "queued"
-    answer.stop()
+    assert demo.snapshot().status == "preparing"
+    demo.stop()
     assert demo.wait_until_over(WAIT).status == "stopped"
-    again = service.start_demo
-    with pytest.raises(BusyError):  # the document waits for the tokenizer, too
-        again()
+    assert [chat.id for chat in service.conversations()] == [own], "none was deleted, none begun"
     engine.loading.set()  # type: ignore[union-attr]
-    wait_for(lambda: service.running_import() is None)
-    assert again().wait_until_over(WAIT).status == "complete"
+    assert held(service).status == "complete"
+
+
+def test_nothing_is_asked_before_the_document_is_there(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = start(ScriptedEngine())
+    may_read, is_read = threading.Event(), []
+
+    def read_late(found: FoundFile) -> DocumentFile | SkippedFile:
+        assert may_read.wait(WAIT)
+        is_read.append(len(service.conversations()))
+        return read_document(found)
+
+    monkeypatch.setattr(import_work, "read_document", read_late)
+    demo = service.start_demo()
+    wait_for(lambda: service.running_import() is not None)
+    assert demo.snapshot().status == "preparing"
+    may_read.set()
+    assert demo.wait_until_over(WAIT).status == "complete"
+    assert is_read == [0]
+
+
+@pytest.mark.parametrize("failure", [OSError("disk"), SkippedFile(DOCUMENT, "no permission")])
+def test_a_document_that_cannot_be_imported_is_told_and_nothing_asked_or_deleted(
+    start: Start, monkeypatch: pytest.MonkeyPatch, failure: OSError | SkippedFile
+) -> None:
+    service = start(ScriptedEngine())
+    held(service)
+    before = titles(service)
+    service.delete_document(service.documents()[0].id)
+
+    def fail(found: FoundFile) -> DocumentFile | SkippedFile:
+        if isinstance(failure, OSError):
+            raise failure
+        return failure
+
+    monkeypatch.setattr(import_work, "read_document", fail)
+    ended = service.start_demo().wait_until_over(WAIT)
+    assert (ended.status, ended.num_asked) == ("failed", 0)
+    assert ended.error.startswith("The sample document could not be imported: ")
+    assert titles(service) == before
 
 
 def test_begun_before_the_model_is_loaded_it_runs_through(start: Start) -> None:
@@ -189,7 +240,7 @@ def test_an_answer_that_fails_ends_it_and_says_why(start: Start) -> None:
 def test_closing_the_program_ends_it(start: Start) -> None:
     engine = gated()
     service = start(engine)
-    demo = service.start_demo()
+    demo = begun(service)
     wait_for(lambda: bool(engine.requests))
     answer = answer_of(service, demo)
     closing = threading.Thread(target=service.close)
@@ -202,17 +253,15 @@ def test_closing_the_program_ends_it(start: Start) -> None:
         service.start_demo()
 
 
-def test_another_import_meanwhile_is_told_and_nothing_is_deleted(
-    start: Start, tmp_path: Path
-) -> None:
+def test_it_waits_for_another_import(start: Start, tmp_path: Path) -> None:
     engine = ScriptedEngine(loading=threading.Event())
     service = start(engine, is_ready=False)
     (tmp_path / "notes.txt").write_text("notes")
     service.import_paths([tmp_path / "notes.txt"])
-    with pytest.raises(BusyError, match="import is running"):
-        service.start_demo()
-    assert service.conversations() == []
+    demo = service.start_demo()
     engine.loading.set()  # type: ignore[union-attr]
+    assert demo.wait_until_over(WAIT).status == "complete"
+    assert {source.name for source in service.documents()} == {"notes.txt", DOCUMENT.name}
 
 
 def test_a_chat_goes_on_behind_the_demo(start: Start) -> None:
