@@ -7,12 +7,12 @@ stands for (comparison, run button, stop button).
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gradio as gr
 
 from app.compare_presenter import comparison_value
-from app.handlers import answer_options
+from app.handlers import UPDATE_SECONDS, Outputs, answer_options
 from app.page_errors import shows_errors
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from app.services.comparison import ComparisonSnapshot
 
 __all__ = ["CompareHandlers"]
-
-UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
-
-Outputs = tuple[Any, ...]
 
 
 class CompareHandlers:

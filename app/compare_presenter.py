@@ -4,10 +4,10 @@ Pure functions of a snapshot. Called by the tab's handlers; the page's script pu
 the document as text.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from app.panel_log import look_of
+from app.looks import LOOKS, counts_by_look
+from app.numbers import COMPARE_NUMBERS, counted
 from app.plain_text import displayable
 from app.services.comparison import (
     ArmSnapshot,
@@ -16,64 +16,17 @@ from app.services.comparison import (
     Verdict,
     VerdictKind,
 )
-from app.services.views import AnswerNumbers
+from app.services.views import ENDINGS
 
 __all__ = ["comparison_value"]
 
-_ENDINGS = {
-    "length": "ended at the token limit",
-    "context": "ended where the context is full",
-    "cancelled": "stopped",
+_ARM_LINES = {
+    "queued": "waiting",
+    "prefill": "reading the prompt",
+    "stopped": "stopped",
+    "failed": "failed",
 }
 _NO_PROMISE = "Flexible mode promises the same text up to numerical ties"
-
-# name, definition, how it is written
-_ROWS: tuple[tuple[str, str, Callable[[AnswerNumbers], str]], ...] = (
-    (
-        "Decode speed",
-        "Tokens that decode steps emitted per second of decoding; reading the prompt not counted.",
-        lambda numbers: f"{numbers.tokens_per_second:.1f} tokens/s",
-    ),
-    (
-        "Decode time",
-        "Model time of all decode steps, drafting included; the race goes by it.",
-        lambda numbers: f"{numbers.decode_seconds:.2f} s",
-    ),
-    (
-        "Tokens",
-        "Tokens of the answer, the first one included, which reading the prompt gives.",
-        lambda numbers: f"{numbers.num_tokens:,}",
-    ),
-    (
-        "Decode steps",
-        "Forward passes of the model after the prompt was read; plain decoding takes one a token.",
-        lambda numbers: f"{numbers.num_steps:,}",
-    ),
-    (
-        "Forwards",
-        "All forward passes: those that read the prompt, and one for each decode step.",
-        lambda numbers: f"{numbers.num_forwards:,}",
-    ),
-    (
-        "Tokens per step",
-        "Mean accepted length + 1 over all decode steps; 1.00 is plain decoding.",
-        lambda numbers: f"{numbers.tokens_per_step:.2f}",
-    ),
-    (
-        "Accepted drafts",
-        "Drafted tokens that the model accepted, of all that were drafted.",
-        lambda numbers: (
-            f"{numbers.num_accepted_tokens:,} of {numbers.num_drafted_tokens:,}"
-            if numbers.num_drafted_tokens
-            else "–"
-        ),
-    ),
-    (
-        "Time to first token",
-        "Time of reading the prompt, which gives the first token.",
-        lambda numbers: f"{numbers.prefill_seconds:.2f} s",
-    ),
-)
 
 
 def comparison_value(
@@ -87,14 +40,14 @@ def comparison_value(
         "status": snapshot.status,
         "line": displayable(_line(snapshot, is_model_ready)),
         "prompt": displayable(snapshot.prompt),
-        "arms": {arm.name: _arm(arm) for arm in arms},
+        "arms": {arm.name: _arm(arm, is_over=snapshot.is_over) for arm in arms},
         "rows": [
             {
-                "name": name,
-                "definition": definition,
-                **{arm.name: written(arm.numbers) if arm.numbers else "–" for arm in arms},
+                "name": shown.name,
+                "definition": shown.definition,
+                **{arm.name: shown.write(arm.numbers) if arm.numbers else "–" for arm in arms},
             }
-            for name, definition, written in _ROWS
+            for shown in COMPARE_NUMBERS
         ],
         "verdict": None if snapshot.verdict is None else _verdict(snapshot.verdict),
         "speed_up": _speed_up(snapshot.speed_up, snapshot.verdict),
@@ -120,25 +73,19 @@ def _line(snapshot: ComparisonSnapshot, is_model_ready: bool) -> str:
             return ""
 
 
-def _arm(arm: ArmSnapshot) -> dict[str, Any]:
-    """`pieces` has a line for each token: its characters, and its source where it was drafted."""
-    status = {
-        "queued": "waiting",
-        "prefill": "reading the prompt",
-        "stopped": "stopped",
-        "failed": "failed",
-    }.get(arm.status, "")
+def _arm(arm: ArmSnapshot, *, is_over: bool) -> dict[str, Any]:
+    has_begun = arm.status not in ("queued", "prefill")
+    status = "did not begin" if is_over and not has_begun else _ARM_LINES.get(arm.status, "")
     numbers = arm.numbers
     if numbers is not None and arm.status in ("decoding", "complete"):
         status = f"{numbers.num_tokens:,} tokens · {numbers.decode_seconds:.1f} s"
-        if arm.status == "complete" and numbers.reason in _ENDINGS:
-            status += f" · {_ENDINGS[numbers.reason]}"
+        if arm.status == "complete" and numbers.reason in ENDINGS:
+            status += f" · {ENDINGS[numbers.reason]}"
     return {
-        "status": arm.status,
         "line": status,
         "tokens": numbers.num_tokens if numbers is not None else 0,
         "text": displayable(arm.text),
-        "pieces": "".join(f"{length} {look_of(source)}\n" for length, source in arm.pieces),
+        "pieces": arm.pieces,
     }
 
 
@@ -147,7 +94,7 @@ def _verdict(verdict: Verdict) -> dict[str, str]:
 
 
 def _sentence(verdict: Verdict) -> str:
-    tokens = _count(verdict.num_equal, "token")
+    tokens = counted(verdict.num_equal, "token")
     place = f"token {verdict.num_equal + 1:,}"
     match verdict.kind:
         case VerdictKind.IDENTICAL | VerdictKind.PARTIAL:
@@ -184,7 +131,7 @@ def _bug(verdict: Verdict, place: str) -> str:
         )
     if verdict.num_equal_logits < verdict.num_equal:
         return (
-            f"{_count(verdict.num_equal, 'token')} alike, but from token "
+            f"{counted(verdict.num_equal, 'token')} alike, but from token "
             f"{verdict.num_equal_logits + 1:,} on the logits behind them differ, which strict mode "
             "rules out."
         )
@@ -201,7 +148,7 @@ def _speed_up(speed_up: SpeedUp | None, verdict: Verdict | None) -> dict[str, st
     if speed_up is None:
         return None
     is_whole = verdict is not None and verdict.kind is VerdictKind.IDENTICAL
-    tokens = _count(speed_up.num_tokens, "token")
+    tokens = counted(speed_up.num_tokens, "token")
     what = f"the same {tokens}" if is_whole else f"the first {tokens}, which are the same in both"
     return {
         "value": f"{speed_up.ratio:.2f}×",
@@ -219,13 +166,11 @@ def _note(snapshot: ComparisonSnapshot) -> str:
         parts.append(f"Seed {snapshot.seed}.")
     numbers = snapshot.lookahead.numbers
     if numbers is not None and numbers.accepted_by_source:
-        sources = sorted(numbers.accepted_by_source.items(), key=lambda item: -item[1])
-        names = {"prompt": "the prompt", "output": "the answer itself", "history": "earlier chats"}
-        names |= {"document": "documents", "recycled": "recycled successors"}
-        told = ", ".join(f"{count:,} from {names.get(source, source)}" for source, count in sources)
+        counts = counts_by_look(numbers.accepted_by_source)
+        told = ", ".join(
+            f"{counts[look]:,} from {LOOKS[look]}"
+            for look in sorted(LOOKS, key=lambda look: -counts[look])
+            if counts[look]
+        )
         parts.append(f"Drafts were accepted: {told}.")
     return " ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.services.chat_service import ChatService
     from app.services.jobs import AnswerJob, ImportJob
 
-__all__ = ["PageHandlers", "TabView"]
+__all__ = ["PageHandlers"]
 
 UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 # The browser renders all of an answer with each update, so that a long one is updated less often.
@@ -146,18 +146,38 @@ class PageHandlers:
             if snapshot.version != version and is_due:
                 panel = gr.skip()
                 if view.panel_message_id is None:
-                    panel = self.panel.value(view, messages, snapshot, presenter)
+                    panel = await asyncio.to_thread(
+                        self.panel.value, view, messages, snapshot, presenter
+                    )
                 # first all of it, in case a view of where the tab was before came late
                 others = self._controls(conversation_id, snapshot) if version < 0 else _skips(3)
                 version, told_at = snapshot.version, time.monotonic()
+                if view.place != place:
+                    break
                 yield (self._shown(messages, snapshot), *others, panel)
             await asyncio.sleep(UPDATE_SECONDS)
+        was_loading = self._service.state.status in ("preparing", "loading")
         end = job.snapshot() if job is not None else None
         last = await asyncio.to_thread(self._view, view, conversation_id, end)
         if view.place == place:
             yield last
+        if was_loading and conversation_id is not None:
+            async for renewed in self._renewed_panel(view, place):
+                yield renewed
         # gradio sends what was yielded last once more at the end, when the tab may have moved on
         yield _skips(5)
+
+    async def _renewed_panel(
+        self, view: TabView, place: tuple[int, int | None]
+    ) -> AsyncIterator[Outputs]:
+        """The panel anew when the model has been loaded: some old texts need its tokenizer."""
+        while self._service.state.status in ("preparing", "loading"):
+            await asyncio.sleep(ENGINE_UPDATE_SECONDS)
+            if view.place != place:
+                return
+        panel = await asyncio.to_thread(self.panel.value_now, view)
+        if view.place == place:
+            yield (*_skips(4), panel)
 
     async def watch_engine(self) -> AsyncIterator[Any]:
         """The status line, for as long as the page is open.
@@ -204,11 +224,11 @@ class PageHandlers:
         """The documents as they are now, whoever imported or deleted some."""
         return self._documents()
 
-    @shows_errors(1)
-    def delete_document(self, event: gr.EventData) -> list[dict[str, Any]]:
-        """Delete the document confirmed in the list: the documents."""
+    @shows_errors(2)
+    def delete_document(self, view: TabView, event: gr.EventData) -> Outputs:
+        """Delete the document confirmed in the list: documents, and panel, which may name it."""
         self._service.delete_document(checked_number(event._data, "id"))
-        return self._documents()
+        return self._documents(), self.panel.value_now(view)
 
     async def watch_import(self) -> AsyncIterator[Outputs]:
         """Follow the latest import to its end: (report, documents, cancel button)."""

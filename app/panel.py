@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.panel_presenter import panel_value
+from app.panel_presenter import PanelPresenter
 
 __all__ = ["PANEL_CSS", "StepLoader", "panel_component"]
 
@@ -39,7 +39,7 @@ def panel_component(load_step: StepLoader) -> gr.HTML:
         return load_step(payload)
 
     return gr.HTML(
-        panel_value([], None, lambda ids: {}),
+        PanelPresenter(lambda ids: {}).value([], None),
         html_template="<div></div>",
         js_on_load="\n".join(
             (_STATIC / "panel" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS

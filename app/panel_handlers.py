@@ -16,7 +16,7 @@ from app.payloads import checked_flag, checked_number
 from app.plain_text import displayable
 from app.services.views import AnswerSnapshot, ChatMessage
 from app.tab_view import TabView
-from storage.errors import RecordNotFoundError
+from storage.errors import RecordNotFoundError, StorageError
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
@@ -43,15 +43,21 @@ class PanelHandlers:
         snapshot: AnswerSnapshot | None,
         presenter: PanelPresenter | None = None,
     ) -> Any:
-        """The panel of a view, or gr.skip() while it is closed.
+        """The panel of a view; gr.skip() where it is closed, or is to show something else by now.
 
         Args:
             snapshot: the chat's running answer, which need not be the one that is shown.
         """
+        before = view.panel_place
         if not view.is_panel_open:
             return gr.skip()
-        shown = self._shown(view.panel_message_id, messages, snapshot)
-        return (presenter or self.presenter()).value(messages, shown)
+        try:
+            shown = self._shown(view.panel_message_id, messages, snapshot)
+            value = (presenter or self.presenter()).value(messages, shown)
+        except StorageError:  # the chat beside it goes on
+            logger.exception("the panel's value could not be made")
+            return gr.skip()
+        return value if view.panel_place == before else gr.skip()
 
     def _shown(
         self,
@@ -75,17 +81,21 @@ class PanelHandlers:
     def toggle_panel(self, view: TabView, event: gr.EventData) -> Any:
         """The panel, opened or closed."""
         view.is_panel_open = checked_flag(event._data, "open")
-        return self._settled(view)
+        return self.value_now(view)
 
     @shows_errors(1)
     def show_answer(self, view: TabView, event: gr.EventData) -> Any:
         """The panel with another answer of the open chat."""
         message_id = checked_number(event._data, "id")
-        answer_ids = [m.id for m in self._messages(view) if m.role == "assistant"]
+        place = view.place
+        messages = self._messages(view)
+        answer_ids = [message.id for message in messages if message.role == "assistant"]
         if message_id not in answer_ids:
             raise RefusedInputError("That answer is not in this chat any more.")
+        if view.place != place:
+            return gr.skip()
         view.panel_message_id = None if message_id == answer_ids[-1] else message_id
-        return self._settled(view)
+        return self.value(view, messages, self._running(view))
 
     def step_details(self, payload: object) -> dict[str, Any]:
         """All about one step {answer, step}; where that is not to be had, {error: a sentence}."""
@@ -99,12 +109,11 @@ class PanelHandlers:
             logger.exception("step_details failed")
             return {"error": UNEXPECTED_ERROR}
 
-    def _settled(self, view: TabView) -> Any:
+    def value_now(self, view: TabView) -> Any:
         """The panel as it is now, unless the tab moves on meanwhile: that shows its own."""
-        move = view.num_moves
-        messages = self._messages(view)
-        value = self.value(view, messages, self._running(view))
-        return value if view.num_moves == move else gr.skip()
+        before = view.panel_place
+        messages, snapshot = self._messages(view), self._running(view)
+        return self.value(view, messages, snapshot) if view.panel_place == before else gr.skip()
 
     def _messages(self, view: TabView) -> list[ChatMessage]:
         if view.conversation_id is None:

@@ -6,15 +6,13 @@ line holds is told at `AnswerLog`.
 
 import json
 
+from app.looks import look_of
 from app.plain_text import displayable
-from app.services.recording import first_text_length, relative_origin
+from app.services.step_views import relative_origin
 from app.services.views import AnswerSnapshot
 from storage.records import StepRecord
 
-__all__ = ["LOOKS", "AnswerLog", "look_of"]
-
-LOOKS = ("chat", "history", "document", "recycled", "model")
-_LOOKS = {"prompt": "chat", "output": "chat"}
+__all__ = ["AnswerLog"]
 
 
 class AnswerLog:
@@ -25,7 +23,8 @@ class AnswerLog:
     `[text, "model"]` or `[text, look, probability, origin]` per token; origin is null,
     `[sequence id, offset]` or how many tokens back in this conversation. The texts, joined, are the
     answer's, and no earlier line changes, except where a stop string takes back what was shown:
-    then the last snapshot gives other lines.
+    then the last snapshot gives other lines. Where it is not known what text each token stands for,
+    all texts are empty.
 
     Attributes:
         text: the lines, each with its line end.
@@ -35,6 +34,7 @@ class AnswerLog:
 
     def __init__(self) -> None:
         self._snapshot: AnswerSnapshot | None = None
+        self._is_split = True
         self._clear()
 
     def _clear(self) -> None:
@@ -52,6 +52,7 @@ class AnswerLog:
             return
         if last is None or last.message_id != snapshot.message_id or snapshot.is_over:
             self._clear()
+        self._is_split = snapshot.is_split
         lines = [
             self._first(snapshot) if index < 0 else self._step(snapshot, snapshot.steps[index])
             for index in range(self._num_lines - 1, _num_settled(snapshot))
@@ -63,18 +64,18 @@ class AnswerLog:
 
     def _first(self, snapshot: AnswerSnapshot) -> list[object]:
         numbers = snapshot.numbers
-        length = first_text_length(snapshot.text, snapshot.steps)
+        length = snapshot.first_text_length if self._is_split else 0
         reused, prefilled = (
             (numbers.reused_length, numbers.prefilled_length) if numbers is not None else (0, 0)
         )
         self._token_position = reused + prefilled + 1
-        if numbers is None or numbers.num_tokens:
+        if numbers is not None and numbers.num_tokens:
             self.num_model_tokens += 1
         milliseconds = round(1000 * numbers.prefill_seconds, 1) if numbers is not None else 0.0
         return ["first", self._next_text(snapshot, length), reused, prefilled, milliseconds]
 
     def _step(self, snapshot: AnswerSnapshot, step: StepRecord) -> list[object]:
-        lengths = step.text_lengths or (0,) * len(step.token_ids)
+        lengths = step.text_lengths if self._is_split else (0,) * len(step.token_ids)
         tokens: list[list[object]] = []
         for index, length in enumerate(lengths):
             text = self._next_text(snapshot, length)
@@ -105,11 +106,6 @@ class AnswerLog:
         return displayable(snapshot.text[start : start + length])
 
 
-def look_of(source: str) -> str:
-    """The look of a recorded source: the conversation's own tokens share one."""
-    return _LOOKS.get(source, source)
-
-
 def _num_settled(snapshot: AnswerSnapshot) -> int:
     """Steps whose lines will not change; -1 where even the first token's may.
 
@@ -125,4 +121,4 @@ def _num_settled(snapshot: AnswerSnapshot) -> int:
         if steps[index].token_ids:
             is_open = steps[index].text_lengths[-1:] == (0,)
             return index if is_open else len(steps)
-    return len(steps) if first_text_length(snapshot.text, steps) else -1
+    return len(steps) if snapshot.first_text_length else -1

@@ -6,7 +6,7 @@ line. File names that are not UTF-8 reach Python with half surrogate pairs, whic
 
 import re
 
-__all__ = ["displayable", "literal_markdown", "on_one_line"]
+__all__ = ["displayable", "literal_markdown", "on_one_line", "shortened"]
 
 # What Markdown, HTML and formulas see in a line, at its start, and in addresses; white space but
 # single spaces. As few as possible: a screen reader is told the references as they stand.
@@ -39,3 +39,8 @@ def on_one_line(text: str) -> str:
     return _UNPRINTABLE.sub(
         lambda match: match[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text
     )
+
+
+def shortened(text: str, length: int) -> str:
+    """At most so many characters, `…` at the end where there were more."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"

@@ -9,8 +9,11 @@ from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from app.numbers import counted
 from app.plain_text import displayable, literal_markdown
 from app.services.views import (
+    ENDINGS,
+    UNTITLED,
     AnswerNumbers,
     AnswerSnapshot,
     ChatMessage,
@@ -30,14 +33,9 @@ __all__ = [
     "numbers_line",
 ]
 
-_UNTITLED = "New chat"
 _NO_TEXT_YET = "\u200b"  # keeps the answer's place, so that the line below it stays the second part
 _NO_BREAK = "\u00a0"
 _MAX_SKIPPED_SHOWN = 200
-_REASONS = {
-    "length": "ended at the token limit",
-    "context": "ended where the context is full",
-}
 
 
 def chatbot_messages(
@@ -100,14 +98,14 @@ def _joined(numbers: AnswerNumbers | None, status: str, ending: str, notice: str
     parts = [numbers_line(numbers)] if numbers is not None else []
     if status == "stopped":
         parts.append("stopped")
-    elif numbers is not None and numbers.reason in _REASONS:
-        parts.append(_REASONS[numbers.reason])
+    elif numbers is not None and numbers.reason in ENDINGS:
+        parts.append(ENDINGS[numbers.reason])
     return " · ".join(part for part in (*parts, ending, notice) if part)
 
 
 def numbers_line(numbers: AnswerNumbers) -> str:
     """`41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted`; parts stay whole."""
-    parts = [_count(numbers.num_forwards, "forward")]
+    parts = [counted(numbers.num_forwards, "forward")]
     if numbers.num_steps:
         speed = numbers.tokens_per_second
         parts = [
@@ -128,7 +126,7 @@ def chat_list(
     chats = [
         {
             "id": conversation.id,
-            "title": displayable(conversation.title).strip() or _UNTITLED,
+            "title": displayable(conversation.title).strip() or UNTITLED,
             "running": conversation.id in running_ids,
         }
         for conversation in conversations
@@ -183,12 +181,14 @@ def _known_name(path: PurePath, upload_folder: str) -> str:
 
 
 def _import_line(snapshot: ImportSnapshot) -> str:
-    taken = f"{_count(snapshot.num_documents, 'document')}, {_count(snapshot.num_tokens, 'token')}"
+    taken = (
+        f"{counted(snapshot.num_documents, 'document')}, {counted(snapshot.num_tokens, 'token')}"
+    )
     if snapshot.status == "waiting":
         return "Waiting until the model is ready …"
     if snapshot.status == "running":
         name = PurePath(snapshot.current).name
-        files = f"{snapshot.num_files_done:,} of {_count(snapshot.num_files_total, 'file')}"
+        files = f"{snapshot.num_files_done:,} of {counted(snapshot.num_files_total, 'file')}"
         return f"Reading {files}" + (f": {name}" if name else " …")
     if snapshot.status == "failed":
         return f"The import failed: {snapshot.error} Taken in before that: {taken}."
@@ -204,11 +204,7 @@ def document_list(sources: Sequence[Source]) -> list[dict[str, Any]]:
             "id": source.id,
             "name": displayable(source.name),
             "uri": displayable(source.uri),
-            "length": _count(source.num_tokens, "token"),
+            "length": counted(source.num_tokens, "token"),
         }
         for source in sources
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

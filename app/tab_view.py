@@ -34,6 +34,11 @@ class TabView:
         """Where it stands: a watcher ends when this changes."""
         return self.num_moves, self.conversation_id
 
+    @property
+    def panel_place(self) -> tuple[tuple[int, int | None], bool, int | None]:
+        """What its panel shows: a value made for another one is too late."""
+        return self.place, self.is_panel_open, self.panel_message_id
+
     def move(self, conversation_id: int | None, *, follows_demo: bool = False) -> None:
         """Show another chat, or the same one anew; its latest answer in the panel."""
         with _MOVING:

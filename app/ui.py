@@ -140,7 +140,7 @@ def build_page(
         side = SideBar(new_chat, demo, chats)
         _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
         wire_compare(page, compare_handlers, comparison)
-        _wire_documents(page, handlers, documents)
+        _wire_documents(page, handlers, documents, view=view, panel=panel)
         documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
         page.load(handlers.watch_engine, None, status, **_WATCH)
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
@@ -271,7 +271,9 @@ def _wire_chat(
         event(handler, view, panel, trigger_mode="multiple", **_QUIET)
 
 
-def _wire_documents(page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab) -> None:
+def _wire_documents(
+    page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab, *, view: gr.State, panel: gr.HTML
+) -> None:
     progress = [tab.report, tab.documents, tab.cancel]
     page.load(handlers.watch_import, None, progress, **_WATCH)
     for start in (
@@ -285,5 +287,7 @@ def _wire_documents(page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab) 
         tab.files.upload(handlers.import_files, tab.files, tab.files, **_QUIET),
     ):
         start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
-    tab.documents.delete_document(handlers.delete_document, None, tab.documents, **_QUIET)
+    tab.documents.delete_document(
+        handlers.delete_document, view, [tab.documents, panel], **_QUIET
+    )
     tab.cancel.click(handlers.cancel_import, None, None, queue=False, **_QUIET)

@@ -75,10 +75,15 @@ class Sequences:
         )
         return None if row is None else self.get(row["id"])
 
-    def token_ids(self, sequence_id: int) -> NDArray[np.int32]:
-        """Its tokens, read-only. Raises RecordNotFoundError."""
+    def token_ids(
+        self, sequence_id: int, *, start: int = 0, end: int | None = None
+    ) -> NDArray[np.int32]:
+        """Its tokens from `start` to `end`, read-only. Raises RecordNotFoundError."""
+        num_bytes = -1 if end is None else 4 * (end - start)
         row = self._connections.row(
-            "SELECT token_ids FROM sequences WHERE id = ?", [int(sequence_id)]
+            "SELECT substr(token_ids, ?, CASE WHEN ? < 0 THEN length(token_ids) ELSE ? END)"
+            " AS token_ids FROM sequences WHERE id = ?",
+            [4 * start + 1, num_bytes, num_bytes, int(sequence_id)],
         )
         if row is None:
             raise not_found(sequence_id)

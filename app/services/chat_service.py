@@ -27,6 +27,7 @@ from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
 from app.services.saved_answers import SavedAnswers
+from app.services.step_views import StepDetails
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -34,7 +35,6 @@ from app.services.views import (
     Completion,
     EngineState,
     ServiceConfig,
-    StepDetails,
 )
 from app.services.workbench import Workbench
 from app.services.worker import Worker

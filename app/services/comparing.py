@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
+from app.looks import look_of
 from app.prompting import Prompt, Turn
 from app.services.comparison import (
     ArmName,
@@ -87,7 +88,9 @@ class _Arm:
     digests: list[bytes]
     status: AnswerStatus = "queued"
     clock: list[tuple[int, float]] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)  # of each token
+    looks: list[str] = field(default_factory=list)  # of each token
+    pieces: str = ""  # a line for each token, and
+    num_pieces: int = 0  # so many lines
 
     @property
     def is_over(self) -> bool:
@@ -107,14 +110,23 @@ class _Arm:
         self.status = "decoding"
         match event:
             case PrefillDone():
-                self.sources += [TokenSource.MODEL] * len(event.token_ids)
+                self.looks += [look_of(TokenSource.MODEL)] * len(event.token_ids)
             case StepDone():
                 accepted = [event.draft.sources[node] for node in event.accepted_nodes]
-                self.sources += [*accepted, TokenSource.MODEL][: len(event.token_ids)]
+                sources = [*accepted, TokenSource.MODEL][: len(event.token_ids)]
+                self.looks += [look_of(source) for source in sources]
             case Finished():
                 self.transcript.finish()
+                self.pieces, self.num_pieces = "", 0  # the last tokens' lengths may have changed
                 is_stopped = event.reason is FinishReason.CANCELLED
                 self.status = "stopped" if is_stopped else "complete"
+        self._add_pieces()
+
+    def _add_pieces(self) -> None:
+        lengths = self.transcript.text_lengths
+        fresh = zip(lengths[self.num_pieces :], self.looks[self.num_pieces :], strict=False)
+        self.pieces += "".join(f"{length} {look}\n" for length, look in fresh)
+        self.num_pieces = len(lengths)
 
     def snapshot(self) -> ArmSnapshot:
         transcript = self.transcript
@@ -123,7 +135,7 @@ class _Arm:
             self.status,
             transcript.text,
             transcript.numbers if self.clock else None,
-            tuple(zip(transcript.text_lengths, self.sources, strict=False)),
+            self.pieces,
         )
 
     def record(self) -> ArmRecord:

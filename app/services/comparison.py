@@ -78,14 +78,14 @@ class ArmSnapshot:
     """One of the two answers as it stands now.
 
     Args:
-        pieces: (characters, source) of the text of each token, in order.
+        pieces: a line for each token, in order: its characters in the text, and its look.
     """
 
     name: ArmName
     status: AnswerStatus = "queued"
     text: str = ""
     numbers: AnswerNumbers | None = None
-    pieces: tuple[tuple[int, str], ...] = ()
+    pieces: str = ""
 
 
 @dataclass(frozen=True, slots=True)

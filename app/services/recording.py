@@ -1,6 +1,6 @@
 """The engine's words as rows and back: what is written down about an answer, and how it is shown.
 
-Pure functions. Used by the answer task and the chat service.
+Pure functions. Used by the answer task, the chat service and the saved answers.
 """
 
 from collections import Counter
@@ -16,9 +16,7 @@ from storage.records import DraftOrigin, DraftRecord, GenerationRecord, Message,
 __all__ = [
     "answer_numbers",
     "chat_message",
-    "first_text_length",
     "generation_record",
-    "relative_origin",
     "settled",
     "step_record",
 ]
@@ -82,19 +80,6 @@ def _origin(draft: DraftTree, node: int, trie: Trie) -> DraftOrigin:
     except KeyError:  # forgotten since it was drafted
         return None
     return location.sequence_id, location.offset
-
-
-def relative_origin(origin: DraftOrigin, position: int) -> DraftOrigin:
-    """A recorded origin as it is shown: a place in this conversation becomes a distance.
-
-    `position`: where the drafted token itself stands in the conversation.
-    """
-    return position - origin if isinstance(origin, int) else origin
-
-
-def first_text_length(text: str, steps: Sequence[StepRecord]) -> int:
-    """Characters of the first token: those that no step emitted."""
-    return len(text) - sum(sum(step.text_lengths) for step in steps)
 
 
 def generation_record(

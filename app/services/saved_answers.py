@@ -9,12 +9,15 @@ from typing import Any
 
 from app.services.recording import answer_numbers, settled
 from app.services.step_details import DELETED_LABEL, StepReader, label_of
+from app.services.step_views import StepDetails
 from app.services.text_stream import TextStream
-from app.services.views import AnswerSnapshot, AnswerStatus, StepDetails
+from app.services.views import AnswerSnapshot, AnswerStatus
 from app.services.workbench import Workbench
 from storage import Database, Message, RecordNotFoundError, StepRecord
 
 __all__ = ["SavedAnswers"]
+
+_VERSION = 2**31  # above that of any running answer
 
 
 class SavedAnswers:
@@ -28,13 +31,23 @@ class SavedAnswers:
     def __init__(self, database: Database, loaded: Callable[[], Workbench | None]) -> None:
         self._database = database
         self._loaded = loaded
+        self._latest: tuple[Message, Workbench | None, AnswerSnapshot] | None = None
 
     def snapshot(self, message_id: int) -> AnswerSnapshot:
-        """A saved answer with its steps; without where it failed. Raises RecordNotFoundError."""
+        """A saved answer with its steps. Raises RecordNotFoundError."""
         message = self._database.messages.get(message_id)
         if message.role != "assistant":
             raise RecordNotFoundError(f"Message {message_id} is a question, not an answer.")
-        generation = self._database.generations.for_message(message_id)
+        bench = self._loaded()
+        latest = self._latest
+        if latest is not None and latest[:2] == (message, bench) and message.status != "streaming":
+            return latest[2]
+        snapshot = self._read(message)
+        self._latest = (message, bench, snapshot)  # the page asks for one step after the other
+        return snapshot
+
+    def _read(self, message: Message) -> AnswerSnapshot:
+        generation = self._database.generations.for_message(message.id)
         steps: Sequence[StepRecord] = ()
         if generation is not None and generation.id is not None:
             steps = self._with_lengths(
@@ -42,9 +55,9 @@ class SavedAnswers:
             )
         status: AnswerStatus = "decoding" if message.status == "streaming" else message.status
         return AnswerSnapshot(
-            version=0,
+            version=_VERSION,
             conversation_id=message.conversation_id,
-            message_id=message_id,
+            message_id=message.id,
             status=status,
             text=message.text,
             numbers=answer_numbers(generation),

@@ -5,24 +5,25 @@ Knows the database, and a tokenizer or none. Used by `saved_answers`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from typing import Any
 
-from app.services.recording import first_text_length, relative_origin
-from app.services.text_stream import token_texts
-from app.services.views import AnswerSnapshot, NodeView, OriginView, StepDetails
+from app.plain_text import shortened
+from app.services.step_views import NodeView, PassageView, StepDetails, relative_origin
+from app.services.text_stream import REPLACEMENT, token_texts
+from app.services.views import UNTITLED, AnswerSnapshot
 from storage import Database, DraftRecord, RecordNotFoundError, SequenceOrigin
 
 __all__ = ["DELETED_LABEL", "StepReader", "label_of"]
 
 DELETED_LABEL = "deleted since"
 
-_UNTITLED = "New chat"
 _CONTEXT_LENGTH = 8  # ids before a step, behind which its nodes are decoded
 _EXCERPT_TOKENS = 40  # on each side of a passage
 _EXCERPT_CHARACTERS = 200  # of a document whose text is known
+_SEARCH_CHARACTERS = 200_000  # to both sides of where a passage should be in its document
 _MAX_QUESTION_LENGTH = 120
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class StepReader:
     def __init__(self, database: Database, tokenizer: Any) -> None:
         self._database = database
         self._tokenizer = tokenizer
+        self._document_text = cache(database.sources.text)  # one step may quote one often
 
     def details(self, snapshot: AnswerSnapshot, index: int) -> StepDetails:
         """The step; it must be one of the snapshot's."""
@@ -55,17 +57,15 @@ class StepReader:
         return StepDetails(
             message_id=snapshot.message_id,
             index=index,
-            num_steps=len(snapshot.steps),
             width=step.width,
             rows=step.rows,
             accepted_length=step.accepted_length,
             match_length=step.match_length,
             seconds=step.seconds,
             draft_seconds=step.draft_seconds,
-            text="".join(emitted),
             bonus_text=emitted[-1] if len(emitted) > step.accepted_length else None,
             nodes=nodes,
-            origins=tuple(self._view(passage) for passage in _passages(nodes)),
+            passages=tuple(self._view(passage) for passage in _passages(nodes)),
         )
 
     def _nodes(
@@ -88,7 +88,6 @@ class StepReader:
             depths.append(depths[parent] + 1 if parent >= 0 else 0)
             nodes.append(
                 NodeView(
-                    token_id=draft.token_ids[node],
                     text=texts[node] or f"#{draft.token_ids[node]}",
                     parent=parent,
                     source=draft.sources[node],
@@ -109,56 +108,61 @@ class StepReader:
             ids = [*context, *(draft.token_ids[node] for node in path)]
             pieces = token_texts(self._tokenizer, ids)[-len(path) :]
             for node, piece in zip(path, pieces, strict=True):
-                texts[node] = piece.strip(_REPLACEMENT)
+                texts[node] = piece.strip(REPLACEMENT)
         return texts
 
-    def _view(self, passage: _Passage) -> OriginView:
-        view = OriginView(
-            sequence_id=passage.sequence_id,
-            offset=passage.offset,
-            num_tokens=passage.num_tokens,
+    def _view(self, passage: _Passage) -> PassageView:
+        deleted = PassageView(
+            passage.sequence_id,
+            passage.offset,
+            passage.num_tokens,
             kind="deleted",
             label=DELETED_LABEL,
             is_accepted=passage.is_accepted,
         )
         try:
             origin = self._database.sequences.origin(passage.sequence_id)
-            view = self._with_excerpt(view)
+            view = replace(
+                self._with_excerpt(deleted),
+                label=label_of(origin),
+                conversation_id=origin.conversation_id,
+            )
             if origin.kind == "document":
-                view = replace(self._with_place(view, origin), kind="document", uri=origin.uri)
-            else:
-                question = self._question(origin)
-                view = replace(view, kind="chat", message=question, message_id=origin.message_id)
-            return replace(view, label=label_of(origin), conversation_id=origin.conversation_id)
-        except RecordNotFoundError:
-            return view
+                view = self._with_place(view, origin)
+                return replace(view, kind="document", uri=origin.uri)
+            return replace(view, kind="chat", message=self._question(origin))
+        except RecordNotFoundError:  # perhaps in this moment: nothing of it is told
+            return deleted
 
-    def _with_excerpt(self, view: OriginView) -> OriginView:
+    def _with_excerpt(self, view: PassageView) -> PassageView:
         """With the passage and what stands around it in the sequence."""
         if self._tokenizer is None:
             return view
-        ids = self._database.sequences.token_ids(view.sequence_id)
         start = max(0, view.offset - _EXCERPT_TOKENS)
         end = view.offset + view.num_tokens
-        texts = token_texts(self._tokenizer, ids[start : end + _EXCERPT_TOKENS].tolist())
+        ids = self._database.sequences.token_ids(
+            view.sequence_id, start=start, end=end + _EXCERPT_TOKENS
+        )
+        texts = token_texts(self._tokenizer, ids.tolist())
         return replace(
             view,
-            before="".join(texts[: view.offset - start]).lstrip(_REPLACEMENT),
+            before="".join(texts[: view.offset - start]).lstrip(REPLACEMENT),
             run="".join(texts[view.offset - start : end - start]),
-            after="".join(texts[end - start :]).rstrip(_REPLACEMENT),
+            after="".join(texts[end - start :]).rstrip(REPLACEMENT),
         )
 
-    def _with_place(self, view: OriginView, origin: SequenceOrigin) -> OriginView:
-        """With the passage's characters in the document, where its ids lead to the same text."""
+    def _with_place(self, view: PassageView, origin: SequenceOrigin) -> PassageView:
+        """With the passage's characters in the document, where the excerpt stands there once."""
         if not view.is_accepted or not view.run:
             return view
-        text = self._database.sources.text(origin.source_id)
-        ids = self._database.sequences.token_ids(view.sequence_id)[: view.offset].tolist()
-        prefix = self._tokenizer.decode(ids, skip_special_tokens=True) if ids else ""
-        start = len(prefix.rstrip(_REPLACEMENT))
-        end = start + len(view.run)
-        if text[start:end] != view.run:
+        text = self._document_text(origin.source_id)
+        num_tokens = self._database.sequences.get(view.sequence_id).num_tokens
+        near = len(text) * view.offset // max(1, num_tokens)
+        found = _find_once(text, view.before + view.run + view.after, near)
+        if found is None:
             return view
+        start = found + len(view.before)
+        end = start + len(view.run)
         return replace(
             view,
             character_start=start,
@@ -175,22 +179,28 @@ class StepReader:
         if parent_id is None:
             return ""
         question = self._database.messages.get(parent_id).text
-        return question if len(question) <= _MAX_QUESTION_LENGTH else _shortened(question)
+        return shortened(question, _MAX_QUESTION_LENGTH)
 
 
 def label_of(origin: SequenceOrigin) -> str:
     """A document's name, or a chat's title."""
-    return origin.name or _UNTITLED
+    return origin.name or UNTITLED
 
 
-def _shortened(text: str) -> str:
-    return text[: _MAX_QUESTION_LENGTH - 1].rstrip() + "…"
+def _find_once(text: str, excerpt: str, near: int) -> int | None:
+    """Where the excerpt stands, looked for around a place; None where it does not, or twice."""
+    start = max(0, near - _SEARCH_CHARACTERS)
+    end = near + _SEARCH_CHARACTERS
+    found = text.find(excerpt, start, end)
+    if found < 0 or text.find(excerpt, found + 1, end) >= 0:
+        return None
+    return found
 
 
 def _emitted_texts(snapshot: AnswerSnapshot, index: int) -> list[str]:
     """What each token of a step completed of the answer; "" where that was not recorded."""
     step = snapshot.steps[index]
-    start = first_text_length(snapshot.text, snapshot.steps)
+    start = snapshot.first_text_length
     start += sum(sum(earlier.text_lengths) for earlier in snapshot.steps[:index])
     texts = []
     for length in step.text_lengths or (0,) * len(step.token_ids):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-__all__ = ["TextStream", "token_texts"]
+__all__ = ["REPLACEMENT", "TextStream", "token_texts"]
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what a decoder gives for an incomplete character
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what a decoder gives for an incomplete character
 _MAX_PENDING_LENGTH = 12  # ids of one character at most; longer runs are bytes that are no text
 _MAX_INCOMPLETE_LENGTH = 3  # ids at the end that can still begin a character
 
@@ -40,7 +40,7 @@ class TextStream:
         self._token_ids.append(token_id)
         num_ids = len(self._token_ids)
         piece = ""
-        if not self._window(num_ids).endswith(_REPLACEMENT):
+        if not self._window(num_ids).endswith(REPLACEMENT):
             piece = self._show(num_ids)
         elif num_ids - self._shown > _MAX_PENDING_LENGTH:
             piece = self._show(num_ids - _MAX_INCOMPLETE_LENGTH)

@@ -1,6 +1,6 @@
 """What a generation has yielded so far: ids, text and counters, from the engine's events.
 
-Knows no database. Used by the answer and completion tasks.
+Knows no database. Used by the tasks that answer, complete and compare.
 """
 
 from typing import Any

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from lookahead.events import GenerationStats
-from storage.records import DraftOrigin, StepRecord
+from storage.records import StepRecord
 
 __all__ = [
     "ANSWER_OVER",
+    "ENDINGS",
     "IMPORT_OVER",
+    "UNTITLED",
     "AnswerNumbers",
     "AnswerOptions",
     "AnswerSnapshot",
@@ -25,19 +27,19 @@ __all__ = [
     "EngineStatus",
     "ImportSnapshot",
     "ImportStatus",
-    "NodeView",
-    "OriginKind",
-    "OriginView",
     "ServiceConfig",
-    "StepDetails",
 ]
 
 EngineStatus = Literal["preparing", "loading", "ready", "failed"]
 AnswerStatus = Literal["queued", "prefill", "decoding", "complete", "stopped", "failed"]
 ImportStatus = Literal["waiting", "running", "complete", "cancelled", "failed"]
-OriginKind = Literal["document", "chat", "deleted"]
 
 ANSWER_OVER = frozenset({"complete", "stopped", "failed"})
+UNTITLED = "New chat"
+ENDINGS = {  # by reason, those that are worth telling
+    "length": "ended at the token limit",
+    "context": "ended where the context is full",
+}
 IMPORT_OVER = frozenset({"complete", "cancelled", "failed"})
 
 
@@ -160,7 +162,8 @@ class AnswerSnapshot:
     """An answer as it stands now; everything in it is cumulative, so snapshots may be missed.
 
     Args:
-        version: grows with every change; give it to `wait_for_change`.
+        version: grows with every change; give it to `wait_for_change`. Of a saved answer, above
+            that of any running one.
         steps: with the characters that each token completed; those of the first token, which no
             step emitted, are what is missing from the text.
         notice: one sentence about what was done to make it fit ("" where nothing was).
@@ -182,86 +185,17 @@ class AnswerSnapshot:
         """Whether nothing more will come."""
         return self.status in ANSWER_OVER
 
+    @property
+    def first_text_length(self) -> int:
+        """Characters of the first token: those that no step emitted."""
+        return len(self.text) - sum(sum(step.text_lengths) for step in self.steps)
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """A node of a step's draft tree; node 0 is the root, a parent precedes its children.
-
-    Args:
-        text: what the token completes behind its ancestors; `#id` where that is no whole character
-            or its tokenizer is not loaded.
-        parent: node index, -1 for the root.
-        source: as recorded, a value of `lookahead.draft.TokenSource`.
-        probability: estimated when drafting, that the node is reached.
-        origin: (sequence id, offset), or how many tokens back in this conversation, or None.
-    """
-
-    token_id: int
-    text: str
-    parent: int
-    source: str
-    probability: float
-    is_accepted: bool
-    origin: DraftOrigin
-
-
-@dataclass(frozen=True, slots=True)
-class OriginView:
-    """A passage that drafted tokens were taken from, with what stands around it.
-
-    Args:
-        offset: of its first token in the sequence; `num_tokens`: its length.
-        kind: "deleted" where the document or chat is there no more; then the rest is empty.
-        label: name of the document, title of the chat, or that it was deleted.
-        uri: of a document, where it was read from.
-        message: of a chat, the question that the passage belongs to.
-        before, run, after: the passage and what stands around it; empty where its tokenizer is not
-            loaded.
-        character_start, character_end: of the run in the document's text, where that is known.
-        is_accepted: whether any token of it was accepted.
-    """
-
-    sequence_id: int
-    offset: int
-    num_tokens: int
-    kind: OriginKind
-    label: str
-    uri: str = ""
-    conversation_id: int | None = None
-    message_id: int | None = None
-    message: str = ""
-    before: str = ""
-    run: str = ""
-    after: str = ""
-    character_start: int | None = None
-    character_end: int | None = None
-    is_accepted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StepDetails:
-    """One decode step with its whole draft tree, accepted and rejected.
-
-    Args:
-        num_steps: steps of the answer so far.
-        text: what the step emitted.
-        bonus_text: of the model's own token at the end; None where the answer ended before it.
-        origins: the passages of history and documents, accepted ones first.
-    """
-
-    message_id: int
-    index: int
-    num_steps: int
-    width: int
-    rows: int
-    accepted_length: int
-    match_length: int
-    seconds: float
-    draft_seconds: float
-    text: str
-    bonus_text: str | None
-    nodes: tuple[NodeView, ...]
-    origins: tuple[OriginView, ...]
+    @property
+    def is_split(self) -> bool:
+        """Whether it is known what text each token stands for: in old answers it may not be."""
+        return not self.is_over or all(
+            step.text_lengths or not step.token_ids for step in self.steps
+        )
 
 
 @dataclass(frozen=True, slots=True)

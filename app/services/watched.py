@@ -6,7 +6,7 @@ Knows nothing of the work. The bases of all jobs.
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 __all__ = ["Stoppable", "Watched"]
 
@@ -55,7 +55,7 @@ class Stoppable(Watched[SnapshotT]):
     """
 
     def __init__(
-        self, snapshot: SnapshotT, on_stop: Callable[[Self], None] = lambda job: None
+        self, snapshot: SnapshotT, on_stop: Callable[[Any], None] = lambda job: None
     ) -> None:
         super().__init__(snapshot)
         self._on_stop = on_stop

@@ -11,6 +11,7 @@ from typing import Any
 from app.services.comparison import ComparisonSnapshot
 from app.services.errors import BusyError, EngineNotReadyError, NothingToAnswerError
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
+from app.services.step_views import StepDetails
 from app.services.views import (
     AnswerNumbers,
     AnswerOptions,
@@ -18,7 +19,6 @@ from app.services.views import (
     ChatMessage,
     Completion,
     EngineState,
-    StepDetails,
 )
 from storage.errors import RecordNotFoundError
 from storage.records import Conversation, Source

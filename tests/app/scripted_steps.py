@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from app.services.views import AnswerNumbers, NodeView, OriginView, StepDetails
+from app.services.step_views import NodeView, PassageView, StepDetails
+from app.services.views import AnswerNumbers
 from storage.records import DraftRecord, StepRecord
 
 __all__ = ["ORIGINS", "ScriptedAnswer", "scripted_answer", "scripted_details"]
@@ -138,7 +139,6 @@ def scripted_details(message_id: int, text: str, index: int) -> StepDetails:
     draft = step.draft
     nodes = tuple(
         NodeView(
-            token_id=token_id,
             text=tokens[token_id % len(tokens)],
             parent=parent,
             source=source,
@@ -160,21 +160,19 @@ def scripted_details(message_id: int, text: str, index: int) -> StepDetails:
     return StepDetails(
         message_id=message_id,
         index=index,
-        num_steps=len(answer.steps),
         width=step.width,
         rows=step.rows,
         accepted_length=step.accepted_length,
         match_length=step.match_length,
         seconds=step.seconds,
         draft_seconds=step.draft_seconds,
-        text="".join(answer.texts[index]),
         bonus_text=answer.texts[index][-1],
         nodes=nodes,
-        origins=tuple(_passages(answer, index)),
+        passages=tuple(_passages(answer, index)),
     )
 
 
-def _passages(answer: ScriptedAnswer, index: int) -> list[OriginView]:
+def _passages(answer: ScriptedAnswer, index: int) -> list[PassageView]:
     step = answer.steps[index]
     before = (answer.first + "".join("".join(texts) for texts in answer.texts[:index]))[-_EXCERPT:]
     after = "".join("".join(texts) for texts in answer.texts[index + 1 :])[:_EXCERPT]
@@ -185,7 +183,7 @@ def _passages(answer: ScriptedAnswer, index: int) -> list[OriginView]:
         is_document = sequence_id == SEQUENCES["document"]
         offset = min(offset for owner, offset in found if owner == sequence_id)
         passages.append(
-            OriginView(
+            PassageView(
                 sequence_id=sequence_id,
                 offset=offset,
                 num_tokens=max(1, step.accepted_length),
@@ -193,7 +191,6 @@ def _passages(answer: ScriptedAnswer, index: int) -> list[OriginView]:
                 label=ORIGINS[sequence_id],
                 uri="file:///notes/pump-manual.md" if is_document else "",
                 conversation_id=None if is_document else 1,
-                message_id=None if is_document else 2,
                 message="" if is_document else "And how often is it serviced?",
                 before=before,
                 run=run,

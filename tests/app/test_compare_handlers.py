@@ -232,13 +232,13 @@ def test_the_table_has_a_definition_for_every_number() -> None:
     rows = comparison_value(snapshot(status="decoding", **arms))["rows"]
     assert all(row["definition"].endswith(".") for row in rows)
     table = {row["name"]: (row["plain"], row["lookahead"]) for row in rows}
-    assert table["Decode speed"] == ("0.0 tokens/s", "41.2 tokens/s")
-    assert table["Decode time"] == ("0.00 s", "2.60 s")
-    assert table["Accepted drafts"] == ("–", "68 of 110")
+    assert table["tokens/s"] == ("0.0", "41.2")
+    assert table["decode time"] == ("0.00 s", "2.60 s")
+    assert table["acceptance"] == ("–", "62 %, 68 of 110")
 
 
 def test_a_later_value_goes_on_from_an_earlier_one() -> None:
-    pieces = ((5, "model"), (6, "history"), (3, "prompt"))
+    pieces = "5 model\n6 history\n3 chat\n"
     short, long = (
         comparison_value(
             snapshot(
@@ -246,11 +246,19 @@ def test_a_later_value_goes_on_from_an_earlier_one() -> None:
                 lookahead=ArmSnapshot("lookahead", "decoding", text, NUMBERS, pieces[:count]),
             )
         )["arms"]["lookahead"]
-        for text, count in (("Hello world", 2), ("Hello world!!!", 3))
+        for text, count in (("Hello world", 18), ("Hello world!!!", None))
     )
     assert long["text"].startswith(short["text"])
     assert long["pieces"].startswith(short["pieces"])
-    assert long["pieces"] == "5 model\n6 history\n3 chat\n"
+    assert long["pieces"] == pieces
+
+
+@pytest.mark.parametrize("status", ["stopped", "failed"])
+def test_after_an_end_before_the_race_nothing_is_said_to_wait(status: Any) -> None:
+    arms = comparison_value(snapshot(status=status))["arms"]
+    assert {arm["line"] for arm in arms.values()} == {"did not begin"}
+    arms = comparison_value(snapshot(status="queued"))["arms"]
+    assert {arm["line"] for arm in arms.values()} == {"waiting"}
 
 
 def test_a_failure_is_told_and_hostile_text_stays_data() -> None:
@@ -270,7 +278,8 @@ def test_the_tab_is_static_and_its_script_puts_in_text_only() -> None:
 
     with gr.Blocks() as page:
         tab = compare_tab()
-        wire_compare(page, CompareHandlers(SimpleNamespace()), tab)  # type: ignore[arg-type]
+        service: Any = SimpleNamespace()
+        wire_compare(page, CompareHandlers(service), tab)
     template, script = tab.result.html_template, tab.result.js_on_load
     assert isinstance(template, str)
     assert isinstance(script, str)

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from app.services import AnswerOptions, ChatService, ServiceConfig
-from app.services.comparison import ArmRecord, SpeedUp, VerdictKind, measured_speed_up, verdict_of
+from app.services.comparison import (
+    ArmRecord,
+    ArmSnapshot,
+    SpeedUp,
+    VerdictKind,
+    measured_speed_up,
+    verdict_of,
+)
 from app.services.engine import GenerationRequest
 from app.services.errors import BusyError, NothingToAnswerError
 from lookahead.draft import DraftTree, TokenSource
@@ -181,13 +188,18 @@ def test_the_numbers_of_both_arms_and_the_measured_speed_up(start: Start) -> Non
     assert snapshot.speed_up.num_tokens == 23
 
 
+def pieces_of(arm: ArmSnapshot) -> list[tuple[int, str]]:
+    lines = [line.split(" ") for line in arm.pieces.splitlines()]
+    return [(int(length), look) for length, look in lines]
+
+
 def test_each_piece_of_text_names_where_its_token_came_from(start: Start) -> None:
     snapshot = compared(start(RacingEngine("Is it möglich?", seconds=(0.5, 0.8))))
-    pieces = snapshot.lookahead.pieces
+    pieces = pieces_of(snapshot.lookahead)
     assert sum(length for length, _ in pieces) == len("Is it möglich?")
     model, drafted = ["model"], ["history"] * 3
     assert [source for _, source in pieces[:9]] == [*model, *drafted, *model, *drafted, *model]
-    assert {source for _, source in snapshot.plain.pieces} == {"model"}
+    assert {look for _, look in pieces_of(snapshot.plain)} == {"model"}
 
 
 # ---------------------------------------------------------------------------------- the verdicts

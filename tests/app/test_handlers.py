@@ -12,8 +12,9 @@ import gradio as gr
 import pytest
 
 from app import handlers as handlers_module
-from app.handlers import PageHandlers, TabView, answer_options
+from app.handlers import PageHandlers, answer_options
 from app.services.views import AnswerOptions
+from app.tab_view import TabView
 from storage.errors import DatabaseFullError
 from storage.records import Source
 from tests.app.scripted_service import LOADING, NOW, NUMBERS, READY, ScriptedService
@@ -356,7 +357,9 @@ def test_a_path_is_said_as_text_and_not_as_markup(handlers: PageHandlers) -> Non
 
 def test_a_document_is_deleted(handlers: PageHandlers, service: ScriptedService) -> None:
     service.sources = [document(1, "a.md"), document(2, "b.md")]
-    assert [shown["name"] for shown in handlers.delete_document(event(id=1))] == ["b.md"]
+    documents, panel = handlers.delete_document(TabView(), event(id=1))
+    assert [shown["name"] for shown in documents] == ["b.md"]
+    assert is_skipped(panel)
     assert [source.id for source in service.sources] == [2]
 
 
@@ -368,7 +371,7 @@ def test_a_document_that_is_gone_is_said_to_be(
 ) -> None:
     service.sources = [document(1, "a.md")]
     with pytest.warns(UserWarning, match=said):
-        assert is_skipped(handlers.delete_document(event(**data)))
+        assert all(map(is_skipped, handlers.delete_document(TabView(), event(**data))))
     assert len(service.sources) == 1
 
 
@@ -384,7 +387,7 @@ def test_a_running_import_does_not_bring_a_deleted_document_back(
     async def watch() -> list[Any]:
         updates = handlers.watch_import()
         seen = [await anext(updates)]
-        handlers.delete_document(event(id=1))
+        handlers.delete_document(TabView(), event(id=1))
         job.show(num_files_done=1)
         return [*seen, await anext(updates)]
 

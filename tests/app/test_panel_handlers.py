@@ -9,8 +9,13 @@ import gradio as gr
 import pytest
 
 from app import handlers as handlers_module
-from app.handlers import PageHandlers, TabView
-from tests.app.scripted_service import AnswerOptions, ScriptedService
+from app.handlers import PageHandlers
+from app.panel_presenter import PanelPresenter
+from app.services.views import AnswerSnapshot
+from app.tab_view import TabView
+from storage.errors import DatabaseBusyError
+from storage.records import Source
+from tests.app.scripted_service import LOADING, NOW, READY, AnswerOptions, ScriptedService
 from tests.app.scripted_steps import scripted_answer
 
 ANSWER = "The pump is serviced twice a year, in May and in October; the list is short."
@@ -25,6 +30,7 @@ def service() -> ScriptedService:
 @pytest.fixture
 def handlers(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> PageHandlers:
     monkeypatch.setattr(handlers_module, "UPDATE_SECONDS", 0.001)
+    monkeypatch.setattr(handlers_module, "ENGINE_UPDATE_SECONDS", 0.001)
     return PageHandlers(service)  # type: ignore[arg-type]
 
 
@@ -54,10 +60,22 @@ def panel_text(panel: dict[str, Any]) -> str:
     return text
 
 
-def test_a_closed_panel_is_told_nothing(handlers: PageHandlers, view: TabView) -> None:
+def test_a_closed_panel_is_told_nothing(
+    handlers: PageHandlers, view: TabView, service: ScriptedService
+) -> None:
     view.is_panel_open = False
     assert is_skipped(handlers.open_chat(view, event(id=1))[-1])
-    assert is_skipped(asyncio.run(anext(handlers.watch_answer(view)))[-1])
+    job = service.ask(1, "And now?", AnswerOptions())
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_answer(view)
+        seen = [await anext(updates)]
+        service.finish(job, ANSWER)
+        return seen + [update async for update in updates]
+
+    seen = asyncio.run(watch())
+    assert [len(update[0]) for update in seen[:-1]] == [6, 6], "the chat itself is watched"
+    assert all(is_skipped(update[-1]) for update in seen)
 
 
 def test_a_closed_panel_costs_nothing(
@@ -66,15 +84,120 @@ def test_a_closed_panel_costs_nothing(
     service: ScriptedService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(*args: Any) -> None:
-        raise AssertionError("the panel is closed")
+    calls: list[str] = []
 
-    monkeypatch.setattr(service, "saved_answer", fail)
-    monkeypatch.setattr(service, "origin_labels", fail)
+    def count(name: str) -> None:
+        original = getattr(service, name)
+
+        def counted(*args: Any) -> Any:
+            calls.append(name)
+            return original(*args)
+
+        monkeypatch.setattr(service, name, counted)
+
+    count("saved_answer")
+    count("origin_labels")
+    monkeypatch.setattr(PanelPresenter, "value", lambda *args: calls.append("value"))
     view.is_panel_open = False
     handlers.open_chat(view, event(id=1))
-    with pytest.raises(AssertionError, match="closed"):
-        handlers.panel.value(TabView(1, is_panel_open=True), service.messages(1), None)
+    job = service.ask(1, "And now?", AnswerOptions())
+
+    async def watch() -> None:
+        updates = handlers.watch_answer(view)
+        await anext(updates)
+        service.finish(job, ANSWER)
+        async for _ in updates:
+            pass
+
+    asyncio.run(watch())
+    assert calls == []
+    view.is_panel_open = True
+    handlers.open_chat(view, event(id=1))
+    assert calls == ["saved_answer", "value"]
+
+
+def test_a_panel_that_cannot_be_made_does_not_end_the_chat_s_watcher(
+    handlers: PageHandlers,
+    view: TabView,
+    service: ScriptedService,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*args: Any) -> None:
+        raise DatabaseBusyError("The database is busy.")
+
+    monkeypatch.setattr(PanelPresenter, "value", fail)
+    job = service.ask(1, "And now?", AnswerOptions())
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_answer(view)
+        seen = [await anext(updates)]
+        service.finish(job, ANSWER)
+        return seen + [update async for update in updates]
+
+    first, last, _ = asyncio.run(watch())
+    assert is_skipped(first[-1])
+    assert is_skipped(last[-1])
+    assert ANSWER in str(last[0][-1])
+    assert last[2]["visible"], "Send is back"
+
+
+def test_a_value_for_what_the_panel_showed_before_is_not_sent(
+    handlers: PageHandlers,
+    view: TabView,
+    service: ScriptedService,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saved_answer = service.saved_answer
+
+    def chosen_meanwhile(message_id: int) -> AnswerSnapshot:
+        monkeypatch.setattr(service, "saved_answer", saved_answer)
+        view.panel_message_id = 2
+        return saved_answer(message_id)
+
+    monkeypatch.setattr(service, "saved_answer", chosen_meanwhile)
+    assert is_skipped(handlers.open_chat(view, event(id=1))[-1])
+    assert handlers.panel.value_now(view)["answer"] == 2
+
+
+def test_showing_an_answer_reads_the_messages_once(
+    handlers: PageHandlers,
+    view: TabView,
+    service: ScriptedService,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[int] = []
+    messages = service.messages
+    monkeypatch.setattr(service, "messages", lambda chat: reads.append(chat) or messages(chat))
+    handlers.panel.show_answer(view, event(id=2))
+    assert reads == [1]
+
+
+def test_deleting_a_document_tells_the_open_panel_anew(
+    handlers: PageHandlers, view: TabView, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.sources = [Source(17, "document", None, "a", "", "", 1, 1, False, NOW)]
+    before = handlers.panel.value_now(view)["labels"]
+    assert before, "the answer quotes something"
+    monkeypatch.setattr(service, "origin_labels", lambda ids: dict.fromkeys(ids, "deleted since"))
+    _, panel = handlers.delete_document(view, event(id=17))
+    assert panel["labels"] == dict.fromkeys(before, "deleted since")
+
+
+def test_when_the_model_is_loaded_the_panel_of_an_old_chat_is_told_anew(
+    handlers: PageHandlers, view: TabView, service: ScriptedService
+) -> None:
+    """Texts of tokens that were not recorded can be told then."""
+    service.state = LOADING
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_answer(view)
+        seen = [await anext(updates)]
+        service.state = READY
+        return seen + [update async for update in updates]
+
+    _, renewed, _ = asyncio.run(watch())
+    assert all(map(is_skipped, renewed[:-1]))
+    assert renewed[-1]["answer"] == 4
 
 
 def test_an_old_chat_shows_its_last_answer_at_once(handlers: PageHandlers, view: TabView) -> None:
@@ -206,7 +329,7 @@ def test_only_a_yes_or_a_no_opens_the_panel(
 def test_the_details_of_a_step_are_told(handlers: PageHandlers, view: TabView) -> None:
     told = handlers.panel.step_details({"answer": 2, "step": 1})
     assert (told["answer"], told["step"]) == (2, 1)
-    assert told["text"] == "".join(scripted_answer(ANSWER).texts[1])
+    assert told["bonus"] == scripted_answer(ANSWER).texts[1][-1]
     assert told["nodes"][0]["parent"] == -1
 
 

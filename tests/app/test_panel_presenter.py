@@ -9,18 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.panel_presenter import PanelPresenter, panel_value, step_details_value
+from app.panel_presenter import PanelPresenter, step_details_value
 from app.plain_text import displayable
-from app.services.views import (
-    AnswerNumbers,
-    AnswerSnapshot,
-    ChatMessage,
-    NodeView,
-    OriginView,
-    StepDetails,
-)
+from app.services.step_views import NodeView, PassageView, StepDetails
+from app.services.views import AnswerNumbers, AnswerSnapshot, ChatMessage
 from lookahead.config import DecodingConfig
 from storage.records import DraftRecord, StepRecord
+from tests.app.panel_values import panel_value
 
 HOSTILE = '<script>${7*7}</textarea>\ud800\x00\x1b[31m\u202eabc\u2028\u2029\x85"\\\r\n\u200d🎉'
 SOURCES = ("prompt", "output", "history", "document", "recycled")
@@ -124,7 +119,7 @@ def test_a_line_tells_what_was_accepted_and_from_where() -> None:
             ],
         ],
     ]
-    assert value["origins"] == {"5": "<b>5</b>?", "17": "<b>17</b>?"}
+    assert value["labels"] == {"5": "<b>5</b>?", "17": "<b>17</b>?"}
     assert value["max_length"] == DecodingConfig().max_draft_depth
 
 
@@ -135,16 +130,10 @@ def test_accepted_tokens_that_the_end_cut_off_are_counted_and_not_shown() -> Non
     assert [token[:2] for token in found[1][6]] == [["b", "chat"], ["c", "chat"]]
 
 
-def test_each_step_is_looked_at_once_and_each_sequence_named_once() -> None:
-    asked: list[set[int]] = []
-
-    def counting_labels(sequence_ids: Collection[int]) -> dict[int, str]:
-        asked.append(set(sequence_ids))
-        return labels(sequence_ids)
-
+def test_each_step_is_looked_at_once() -> None:
     steps = tuple(step(index, (1,) * 6) for index in range(6))
     text = "x" * 37
-    presenter = PanelPresenter(counting_labels)
+    presenter = PanelPresenter(labels)
     shown = ""
     for number in range(7):
         # What was shown before is not there any more: looking at it again would fail.
@@ -159,7 +148,42 @@ def test_each_step_is_looked_at_once_and_each_sequence_named_once() -> None:
         assert steps_shown.startswith(shown)
         shown = steps_shown
     assert shown == panel_value([], snapshot(text, steps), labels)["steps"]
-    assert asked == [{5, 17}]
+
+
+def test_a_name_that_is_no_more_is_not_kept() -> None:
+    names = {5: "Mine", 17: "secret.md"}
+    presenter = PanelPresenter(lambda ids: {key: names[key] for key in ids})
+    running = snapshot("abcdefg", (step(0, (1,) * 6),), status="decoding")
+    assert presenter.value([], running)["labels"] == {"5": "Mine", "17": "secret.md"}
+    names[17] = "deleted since"
+    assert presenter.value([], running)["labels"] == {"5": "Mine", "17": "deleted since"}
+
+
+def test_an_answer_whose_tokens_have_no_known_texts_is_told_in_one_piece() -> None:
+    old = replace(step(0, (1,) * 6), text_lengths=())
+    value = panel_value([], snapshot("abcdefg", (old,)), labels)
+    assert value["unsplit"] == "abcdefg"
+    found = lines(value)
+    assert joined(found) == ""
+    assert len(found[1][6]) == 6
+    assert panel_value([], snapshot("abcdefg", (step(0, (1,) * 6),)), labels)["unsplit"] == ""
+
+
+def test_without_numbers_nothing_is_counted_and_nothing_claimed() -> None:
+    value = panel_value(
+        [ChatMessage(12, 1, "assistant", "abcdefg", "failed")],
+        snapshot("abcdefg", (step(0, (1,) * 6),), numbers=None),
+        labels,
+    )
+    assert set(value["legend"].values()) == {0}
+    (answer,) = value["answers"]
+    assert (answer["tokens_per_step"], answer["tokens_per_second"]) == (None, None)
+    assert (value["numbers"], value["summary"]) == ([], "")
+
+
+def test_the_version_grows_with_the_snapshot() -> None:
+    assert panel_value([], snapshot("a", version=7), labels)["version"] == 7
+    assert panel_value([], None, labels)["version"] == 0
 
 
 def test_a_step_waits_while_its_last_token_may_turn_out_to_be_half_a_character() -> None:
@@ -217,7 +241,7 @@ def test_every_number_says_what_it_is_in_one_sentence() -> None:
         "250 ms",
         "9",
         "2.38",
-        "60 %",
+        "60 %, 11 of 18",
         "30 / 12",
         "2.5 %",
     ]
@@ -249,7 +273,7 @@ def test_nothing_is_shown_before_the_first_token(status: Any) -> None:
 
 
 def test_details_are_plain_data_whatever_they_say() -> None:
-    origin = OriginView(
+    origin = PassageView(
         *(17, 9, 2, "document", HOSTILE, HOSTILE),
         message=HOSTILE,
         before=HOSTILE,
@@ -258,10 +282,8 @@ def test_details_are_plain_data_whatever_they_say() -> None:
         character_start=4,
         character_end=9,
     )
-    node = NodeView(5, HOSTILE, -1, "output", 0.12345, False, (17, 9))
-    details = StepDetails(
-        *(12, 0, 3, 4, 16, 1, 2, 0.05, 0.001, HOSTILE, HOSTILE, (node,), (origin,))
-    )
+    node = NodeView(HOSTILE, -1, "output", 0.12345, False, (17, 9))
+    details = StepDetails(*(12, 0, 4, 16, 1, 2, 0.05, 0.001, HOSTILE, (node,), (origin,)))
     value = step_details_value(details)
     json.dumps(value, ensure_ascii=False).encode("utf-8")
     assert value["nodes"] == [
@@ -274,5 +296,5 @@ def test_details_are_plain_data_whatever_they_say() -> None:
             "origin": [17, 9],
         }
     ]
-    assert value["origins"][0]["run"] == value["bonus"] == displayable(HOSTILE)
-    assert [value["origins"][0][key] for key in ("sequence", "start", "end")] == [17, 4, 9]
+    assert value["passages"][0]["run"] == value["bonus"] == displayable(HOSTILE)
+    assert [value["passages"][0][key] for key in ("sequence", "start", "end")] == [17, 4, 9]

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from app.panel_presenter import panel_value, step_details_value
-from app.services import ChatService
-from app.services.views import StepDetails
+from app.panel_presenter import step_details_value
+from app.services import AnswerSnapshot, ChatService
+from app.services.step_views import PassageView
 from lookahead.draft import TokenSource
-from storage import Database, RecordNotFoundError
+from storage import Database, RecordNotFoundError, StepRecord
+from storage.generations import Generations
+from storage.sources import Sources
 from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
+from tests.app.panel_values import panel_value
 from tests.app.quoting_engine import QuotingEngine
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
@@ -37,6 +40,13 @@ def quoting_service(start: Start, document: Path, answer: str = QUOTE) -> tuple[
     return service, last_answer(service, answered(service, "When does it close?"))
 
 
+def emitted(snapshot: AnswerSnapshot, index: int) -> str:
+    """What a step added to the answer, which is one character for each token here."""
+    lengths = [len(step.token_ids) for step in snapshot.steps]
+    start = 1 + sum(lengths[:index])
+    return snapshot.text[start : start + lengths[index]]
+
+
 def test_the_whole_tree_is_told_with_what_was_rejected(start: Start) -> None:
     service = start(ScriptedEngine("Né!", step_length=3))
     details = service.step_details(last_answer(service, answered(service, "x")), 0)
@@ -45,7 +55,7 @@ def test_the_whole_tree_is_told_with_what_was_rejected(start: Start) -> None:
     assert [node.text for node in details.nodes] == ["N", "#195", "é", "\t"]
     assert [node.source for node in details.nodes] == ["model", "prompt", "prompt", "history"]
     assert [node.probability for node in details.nodes] == [1.0, 0.5, 0.5, 0.25]
-    assert (details.text, details.bonus_text) == ("é!", "!")
+    assert details.bonus_text == "!"
     assert (details.accepted_length, details.width, details.rows) == (2, 4, 16)
 
 
@@ -68,36 +78,95 @@ def test_a_document_is_named_with_the_passage_and_its_characters(
     service, message_id = quoting_service(start, document)
     snapshot = service.saved_answer(message_id)
     panel = panel_value([], snapshot, service.origin_labels)
-    assert list(panel["origins"].values()) == ["manual.md"]
+    assert list(panel["labels"].values()) == ["manual.md"]
     assert panel["legend"]["document"] > 0
     for index, step in enumerate(snapshot.steps[:-1]):
         details = service.step_details(message_id, index)
-        origin = details.origins[0]
+        origin = details.passages[0]
         assert (origin.kind, origin.label, origin.uri) == (
             "document",
             "manual.md",
             document.as_uri(),
         )
         assert origin.is_accepted
-        assert (origin.num_tokens, origin.run) == (step.accepted_length, details.text[:-1])
+        assert (origin.num_tokens, origin.run) == (
+            step.accepted_length,
+            emitted(snapshot, index)[:-1],
+        )
         assert origin.character_start is not None
         assert DOCUMENT[origin.character_start : origin.character_end] == origin.run
         assert origin.before + origin.run + origin.after == DOCUMENT
         assert DOCUMENT.encode()[origin.offset :].startswith(origin.run.encode())
 
 
-def test_characters_that_are_not_the_passage_are_not_named(
-    start: Start, document: Path, database: Database
+@pytest.mark.parametrize("change", ["upper(text)", "text || char(10) || text"])
+def test_characters_that_may_not_be_the_passage_are_not_named(
+    start: Start, document: Path, database: Database, change: str
 ) -> None:
-    """As with a tokenizer that does not give back the very text it was given."""
+    """As with a tokenizer that does not give back the very text it was given, or a repetition."""
     service, message_id = quoting_service(start, document)
     with database._connections.transaction() as connection:
-        connection.execute("UPDATE document_texts SET text = '  ' || text")
-    origin = service.step_details(message_id, 0).origins[0]
+        connection.execute(f"UPDATE document_texts SET text = {change}")
+    origin = service.step_details(message_id, 0).passages[0]
     assert (origin.character_start, origin.character_end) == (None, None)
     assert (origin.run, origin.label) == ("he va", "manual.md")
     assert origin.before.endswith("東京 is large. T")
     assert origin.after.startswith("lve closes at 4 bar.")
+
+
+def test_a_passage_far_inside_a_document_is_found_without_decoding_what_is_before(
+    start: Start, tmp_path: Path
+) -> None:
+    path = tmp_path / "long.md"
+    text = "".join(f"Line {number} of 東京.\n" for number in range(5000)) + DOCUMENT
+    path.write_text(text, encoding="utf-8")
+    engine = QuotingEngine(QUOTE, quoted=text.encode())
+    service = start(engine)
+    assert service.import_paths([path]).wait_until_over(WAIT).num_documents == 1
+    message_id = last_answer(service, answered(service, "When does it close?"))
+    before = engine.model.tokenizer.num_decoded
+    (passage,) = service.step_details(message_id, 0).passages
+    assert engine.model.tokenizer.num_decoded - before < 3000
+    assert passage.character_start == text.index(QUOTE) + 1
+    assert text[passage.character_start : passage.character_end] == passage.run
+
+
+def test_what_is_deleted_in_this_moment_leaves_nothing_of_its_text(
+    start: Start, document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, message_id = quoting_service(start, document)
+    text = Sources.text
+
+    def deleted_meanwhile(sources: Sources, source_id: int) -> str:
+        service.delete_document(source_id)
+        return text(sources, source_id)
+
+    monkeypatch.setattr(Sources, "text", deleted_meanwhile)
+    (passage,) = service.step_details(message_id, 0).passages
+    assert passage == PassageView(
+        *(passage.sequence_id, passage.offset, passage.num_tokens, "deleted", "deleted since"),
+        is_accepted=True,
+    )
+
+
+def test_a_saved_answer_is_read_once_for_the_details_of_all_its_steps(
+    start: Start, document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, message_id = quoting_service(start, document)
+    read: list[int] = []
+    list_steps = Generations.list_steps
+
+    def counted(generations: Generations, generation_id: int) -> list[StepRecord]:
+        read.append(generation_id)
+        return list_steps(generations, generation_id)
+
+    monkeypatch.setattr(Generations, "list_steps", counted)
+    for index in range(3):
+        service.step_details(message_id, index)
+    assert len(read) == 1
+    service.delete_conversation(service.saved_answer(message_id).conversation_id)
+    with pytest.raises(RecordNotFoundError):
+        service.step_details(message_id, 0)
 
 
 def test_a_chat_is_named_with_its_question_and_the_passage(start: Start) -> None:
@@ -106,10 +175,9 @@ def test_a_chat_is_named_with_its_question_and_the_passage(start: Start) -> None
     earlier = answered(service, "What colour is it?")
     engine.quoted = b"\x00user\nWhat colour is it?\x00\n\x00assistant\nThe sky is blue today."
     message_id = last_answer(service, answered(service, "And now?"))
-    origin = service.step_details(message_id, 0).origins[0]
+    origin = service.step_details(message_id, 0).passages[0]
     assert (origin.kind, origin.label) == ("chat", "What colour is it?")
     assert (origin.conversation_id, origin.message) == (earlier, "What colour is it?")
-    assert origin.message_id == last_answer(service, earlier)
     assert origin.run == "he sk"
     assert origin.before.endswith("assistant\nT")
     assert origin.after == "y is blue today."
@@ -121,12 +189,12 @@ def test_what_was_deleted_meanwhile_is_said_to_be(start: Start, document: Path) 
     before = service.step_details(message_id, 0)
     service.delete_document(service.documents()[0].id)
     details = service.step_details(message_id, 0)
-    assert [origin.kind for origin in details.origins] == ["deleted"]
-    assert details.origins[0].run == ""
+    assert [origin.kind for origin in details.passages] == ["deleted"]
+    assert details.passages[0].run == ""
     assert details.nodes == before.nodes, "the answer itself stays"
     panel = panel_value([], service.saved_answer(message_id), service.origin_labels)
-    assert list(panel["origins"].values()) == ["deleted since"]
-    assert "valve" not in json.dumps(step_details_value(details)["origins"])
+    assert list(panel["labels"].values()) == ["deleted since"]
+    assert "valve" not in json.dumps(step_details_value(details)["passages"])
 
 
 def test_without_its_tokenizer_the_emitted_text_is_known_and_the_rest_is_ids(
@@ -140,9 +208,9 @@ def test_without_its_tokenizer_the_emitted_text_is_known_and_the_rest_is_ids(
     accepted = [node.text for node in details.nodes if node.is_accepted]
     assert accepted == [node.text for node in known.nodes if node.is_accepted]
     assert {node.text for node in details.nodes if not node.is_accepted} == {"#84", "#9"}
-    assert (details.text, details.bonus_text) == (known.text, known.bonus_text)
-    assert details.origins[0].label == "manual.md"
-    assert details.origins[0].run == ""
+    assert details.bonus_text == known.bonus_text
+    assert details.passages[0].label == "manual.md"
+    assert details.passages[0].run == ""
 
 
 def test_a_running_step_is_told_like_a_saved_one(start: Start) -> None:
@@ -158,14 +226,7 @@ def test_a_running_step_is_told_like_a_saved_one(start: Start) -> None:
     engine.gate.release(9)
     job.wait_until_over(WAIT)
     saved = service.step_details(job.message_id, 0)
-    assert without_count(saved) == without_count(running)
-    assert saved.num_steps == 3
-
-
-def without_count(details: StepDetails) -> dict[str, object]:
-    value = step_details_value(details)
-    del value["num_steps"]
-    return value
+    assert saved == running
 
 
 def test_an_answer_begun_while_the_model_loads_knows_its_tokenizer(start: Start) -> None:
@@ -195,4 +256,4 @@ def test_a_step_at_the_end_of_an_answer_may_have_no_token_of_its_own(
     with database._connections.transaction() as connection:
         connection.execute("UPDATE steps SET accepted_length = 2, accepted_nodes = '[1,2]'")
     details = service.step_details(message_id, 0)
-    assert (details.text, details.bonus_text) == ("bc", None)
+    assert details.bonus_text is None

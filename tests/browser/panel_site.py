@@ -12,7 +12,7 @@ from typing import Any
 from playwright.sync_api import Browser, Locator, Page, expect
 from playwright.sync_api import Error as PlaywrightError
 
-from app.panel_log import look_of
+from app.looks import look_of
 from app.services import AnswerOptions, AnswerSnapshot, ChatService, ServiceConfig
 from tests.app.asking import WAIT
 from tests.app.varied_engine import VariedEngine
