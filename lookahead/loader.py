@@ -190,7 +190,7 @@ def _load_weights(
         return load(torch.bfloat16 if can_bf16 else torch.float16)
     if not _cpu_multiplies_bf16():
         return load(torch.float32)
-    key = f"row_cost_ratio:{runtime_fingerprint(weights, torch.bfloat16, device)}"
+    key = f"row_cost_ratio_in_processor_time:{runtime_fingerprint(weights, torch.bfloat16, device)}"
     known = _number(facts.get(key))
     if known is not None and known > _MAX_ROW_COST_RATIO:
         return load(torch.float32)
