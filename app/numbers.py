@@ -4,7 +4,7 @@ Knows frozen numbers only. The panel and Compare show the same ones.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.services.views import AnswerNumbers
 
@@ -63,8 +63,12 @@ _PER_STEP = AnswerNumber(
 _ACCEPTANCE = AnswerNumber(
     "acceptance",
     "Drafted tokens that the model accepted, of all that were drafted.",
-    lambda numbers: (
-        f"{_percent(numbers.acceptance_rate)}, {numbers.num_accepted_tokens:,} of "
+    lambda numbers: _percent(numbers.acceptance_rate) if numbers.num_drafted_tokens else "–",
+)
+_ACCEPTANCE_COUNTED = replace(  # where there is room for it
+    _ACCEPTANCE,
+    write=lambda numbers: (
+        f"{_ACCEPTANCE.write(numbers)}, {numbers.num_accepted_tokens:,} of "
         f"{numbers.num_drafted_tokens:,}"
         if numbers.num_drafted_tokens
         else "–"
@@ -97,4 +101,13 @@ _STEPS = AnswerNumber(
 )
 
 PANEL_NUMBERS = (_SPEED, _FIRST, _FORWARDS, _PER_STEP, _ACCEPTANCE, _REUSED, _DRAFTING)
-COMPARE_NUMBERS = (_SPEED, _TIME, _TOKENS, _STEPS, _FORWARDS, _PER_STEP, _ACCEPTANCE, _FIRST)
+COMPARE_NUMBERS = (
+    _SPEED,
+    _TIME,
+    _TOKENS,
+    _STEPS,
+    _FORWARDS,
+    _PER_STEP,
+    _ACCEPTANCE_COUNTED,
+    _FIRST,
+)
