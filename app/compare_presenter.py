@@ -168,7 +168,7 @@ def _note(snapshot: ComparisonSnapshot) -> str:
     if numbers is not None and numbers.accepted_by_source:
         counts = counts_by_look(numbers.accepted_by_source)
         told = ", ".join(
-            f"{counts[look]:,} from {LOOKS[look]}"
+            f"{counts[look]:,} from {LOOKS[look].name}"
             for look in sorted(LOOKS, key=lambda look: -counts[look])
             if counts[look]
         )

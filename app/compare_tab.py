@@ -15,6 +15,7 @@ from app.compare_presenter import comparison_value
 __all__ = ["COMPARE_CSS", "CompareTab", "compare_tab", "wire_compare"]
 
 _STATIC = Path(__file__).parent / "static"
+_SCRIPTS = ("panel/elements", "panel/tooltip", "compare")  # one function's body in the browser
 COMPARE_CSS = _STATIC / "compare.css"
 
 _MAX_NEW_TOKENS = 256
@@ -58,7 +59,7 @@ def compare_tab() -> CompareTab:
             "## Compare\nOne prompt, answered plainly and with lookahead in the same run, as a "
             "race: the one that has used less model time goes next. Nothing is saved or learned."
         )
-        with gr.Row(elem_id="compare-composer"):
+        with gr.Row(elem_id="compare-composer", elem_classes="composer"):
             prompt = gr.Textbox(
                 label="Prompt",
                 show_label=False,
@@ -78,22 +79,26 @@ def compare_tab() -> CompareTab:
                 elem_id="compare-stop",
                 visible=False,
             )
-        with gr.Row(elem_id="compare-options"):
+        with gr.Row(elem_id="compare-options", elem_classes="options"):
             temperature = gr.Number(0, label="Temperature", minimum=0, maximum=2, step=0.1)
             max_new_tokens = gr.Number(_MAX_NEW_TOKENS, label="Max tokens", minimum=1, precision=0)
             seed = gr.Number(_SEED, label="Seed", minimum=0, precision=0)
         result = gr.HTML(
             comparison_value(None),
             html_template=_RESULT,
-            js_on_load=(_STATIC / "compare.js").read_text(encoding="utf-8"),
+            js_on_load="\n".join(
+                (_STATIC / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS
+            ),
             elem_id="comparison",
             apply_default_css=False,
         )
     return CompareTab(prompt, run, stop, temperature, max_new_tokens, seed, result)
 
 
-def wire_compare(page: gr.Blocks, handlers: CompareHandlers, tab: CompareTab) -> None:
-    """Run, Stop, and going on with what runs after a reload."""
+def wire_compare(
+    page: gr.Blocks, handlers: CompareHandlers, tab: CompareTab, shown_tab: gr.Tab
+) -> None:
+    """Run, Stop, and going on with what runs after a reload, or was begun on another page."""
     shown = [tab.result, tab.run, tab.stop]
     started = gr.on(
         [tab.prompt.submit, tab.run.click],
@@ -105,4 +110,5 @@ def wire_compare(page: gr.Blocks, handlers: CompareHandlers, tab: CompareTab) ->
     watching: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
     started.then(handlers.watch, None, shown, trigger_mode="multiple", **watching)
     page.load(handlers.watch, None, shown, **watching)
+    shown_tab.select(handlers.watch, None, shown, **watching)
     tab.stop.click(handlers.stop, None, None, queue=False, **_QUIET)

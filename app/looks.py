@@ -1,19 +1,45 @@
-"""The looks of tokens: which recorded sources are shown alike, and what they are called.
+"""The looks of tokens: which recorded sources are shown alike, what they are called and mean.
 
 Data alone. Used by the panel, and by Compare.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-__all__ = ["LOOKS", "counts_by_look", "look_of"]
+__all__ = ["LOOKS", "Look", "counts_by_look", "look_of"]
 
-# look: what it is called within a sentence
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look is called within a sentence, and what it means."""
+
+    name: str
+    definition: str
+
+
 LOOKS = {
-    "chat": "this chat",
-    "history": "earlier chats",
-    "document": "documents",
-    "recycled": "recycled successors",
-    "model": "the model",
+    "chat": Look(
+        "this chat",
+        "Accepted tokens drafted from this conversation: its questions, its answers, and this "
+        "answer so far.",
+    ),
+    "history": Look(
+        "earlier chats",
+        "Accepted tokens drafted from other conversations kept on this machine.",
+    ),
+    "document": Look(
+        "documents",
+        "Accepted tokens drafted from the documents you imported.",
+    ),
+    "recycled": Look(
+        "recycled successors",
+        "Accepted tokens drafted from what the model thought likely at earlier positions.",
+    ),
+    "model": Look(
+        "the model",
+        "Tokens that no draft offered: the first one, and the one the model adds itself at the end "
+        "of every step.",
+    ),
 }
 _LOOKS_OF_SOURCES = {"prompt": "chat", "output": "chat"}
 

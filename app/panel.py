@@ -1,16 +1,18 @@
 """The panel beside the chat as a component: its scripts, joined, and nothing else.
 
 Knows no service; `app.ui` places and wires it. The value is what `app.panel_presenter` makes; the
-scripts build everything from it, with text put in as text. Gradio compiles the template anew with
-each value, so the template is empty.
+scripts build everything from it, with text put in as text; what the looks are called and mean is
+part of the script. Gradio compiles the template anew with each value, so the template is empty.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from app.looks import LOOKS
 from app.panel_presenter import PanelPresenter
 
 __all__ = ["PANEL_CSS", "StepLoader", "panel_component"]
@@ -22,9 +24,9 @@ PANEL_CSS = _STATIC / "panel.css"
 
 # One function's body in the browser, so in the order in which one uses the other.
 _SCRIPTS = (
-    *("elements", "sources", "step_log", "colour_scale", "follower", "tooltip", "step_text"),
-    *("heatmap", "charts", "legend", "numbers", "answers", "draft_tree", "details"),
-    *("steps_table", "downloads", "picture", "shell", "main"),
+    *("elements", "tooltip", "sources", "step_log", "step_tip", "colour_scale", "follower"),
+    *("step_text", "heatmap", "charts", "views", "legend", "numbers", "answers", "draft_tree"),
+    *("details", "steps_table", "downloads", "picture", "shell", "main"),
 )
 
 
@@ -41,10 +43,17 @@ def panel_component(load_step: StepLoader) -> gr.HTML:
     return gr.HTML(
         PanelPresenter(lambda ids: {}).value([], None),
         html_template="<div></div>",
-        js_on_load="\n".join(
-            (_STATIC / "panel" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS
-        ),
+        js_on_load=_script(),
         server_functions=[step_details],
         elem_id="panel",
         apply_default_css=False,
     )
+
+
+def _script() -> str:
+    looks = {
+        key: {"name": look.name[0].upper() + look.name[1:], "meaning": look.definition}
+        for key, look in LOOKS.items()
+    }
+    parts = [(_STATIC / "panel" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    return "\n".join([f"const SOURCES = {json.dumps(looks)};", *parts])

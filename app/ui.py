@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
 
 from app import presenters
 from app.compare_handlers import CompareHandlers
@@ -46,7 +47,10 @@ _DOCUMENT_LIST = (
     "<tbody></tbody></table><p>No documents yet.</p>"
 )
 # The side bar covers a narrow screen: it starts closed, and opens where there is room beside it.
-_SIDEBAR_OPEN = "() => ({ open: window.innerWidth > 768, __type__: 'update' })"
+_SIDEBAR_OPEN = """() => {
+  const style = getComputedStyle(document.querySelector('#chat-row'));
+  return { open: style.getPropertyValue('--room').trim() !== 'narrow', __type__: 'update' };
+}"""
 _OPEN_DEMO = (_STATIC / "open_demo.js").read_text(encoding="utf-8")
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # Watching costs the model nothing, so tabs never wait for one another.
@@ -129,17 +133,18 @@ def build_page(
             demo = gr.Button("Demo", elem_id="demo", size="md")
             chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
         status = _scripted("status_line", {"status": "", "text": "", "more": ""}, _STATUS_LINE)
-        with gr.Tabs():
-            with gr.Tab("Chat"), gr.Row(elem_id="chat-row"):
+        with gr.Tabs() as tabs:
+            with gr.Tab("Chat", id="chat"), gr.Row(elem_id="chat-row"):
                 chat = _chat_column(default_lookahead)
                 panel = panel_component(handlers.panel.step_details)
             with gr.Tab("Documents") as documents_tab:
                 documents = _documents_tab()
-            with gr.Tab("Compare"):
+            with gr.Tab("Compare") as shown_compare_tab:
                 comparison = compare_tab()
         side = SideBar(new_chat, demo, chats)
-        _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
-        wire_compare(page, compare_handlers, comparison)
+        started = _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
+        started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
+        wire_compare(page, compare_handlers, comparison, shown_compare_tab)
         _wire_documents(page, handlers, documents, view=view, panel=panel)
         documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
         page.load(handlers.watch_engine, None, status, **_WATCH)
@@ -178,7 +183,7 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
             sanitize_html=True,
             reasoning_tags=[("<think>", "</think>")],
         )
-        with gr.Row(elem_id="composer"):
+        with gr.Row(elem_id="composer", elem_classes="composer"):
             message = gr.Textbox(
                 label="Message",
                 show_label=False,
@@ -194,7 +199,7 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
             stop = gr.Button(
                 "Stop", variant="stop", scale=0, min_width=88, elem_id="stop", visible=False
             )
-        with gr.Row(elem_id="options"):
+        with gr.Row(elem_id="options", elem_classes="options"):
             lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
             temperature = gr.Number(
                 default.temperature, label="Temperature", minimum=0, maximum=2, step=0.1
@@ -242,7 +247,8 @@ def _wire_chat(
     view: gr.State,
     side: SideBar,
     panel: gr.HTML,
-) -> None:
+) -> Dependency:
+    """Everything of the chat. Returns the start of the demo, for what is to follow it."""
     shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
     question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens]
     ask = gr.on(
@@ -252,23 +258,24 @@ def _wire_chat(
         [tab.message, *shown],
         **_QUIET,
     )
+    demo = side.demo.click(demo_handlers.start, view, shown, **_QUIET)
     for moved in (
         ask,
+        demo,
         page.load(handlers.open_page, view, shown, **_QUIET),
         side.new_chat.click(handlers.new_chat, view, shown, **_QUIET),
-        side.demo.click(demo_handlers.start, view, shown, **_QUIET),
         side.chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
         side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET),
         panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
     ):
         moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
-    side.demo.click(None, None, None, js=_OPEN_DEMO)
     tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
     for event, handler in (
         (panel.toggle_panel, handlers.panel.toggle_panel),
         (panel.show_answer, handlers.panel.show_answer),
     ):
         event(handler, view, panel, trigger_mode="multiple", **_QUIET)
+    return demo
 
 
 def _wire_documents(
@@ -287,7 +294,5 @@ def _wire_documents(
         tab.files.upload(handlers.import_files, tab.files, tab.files, **_QUIET),
     ):
         start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
-    tab.documents.delete_document(
-        handlers.delete_document, view, [tab.documents, panel], **_QUIET
-    )
+    tab.documents.delete_document(handlers.delete_document, view, [tab.documents, panel], **_QUIET)
     tab.cancel.click(handlers.cancel_import, None, None, queue=False, **_QUIET)

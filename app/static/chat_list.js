@@ -1,6 +1,6 @@
 // The list of chats. Titles are put in as text. Triggers 'open_chat' and 'delete_chat' with {id}.
 const list = element.querySelector('ul');
-const narrow = () => window.matchMedia('(max-width: 768px)').matches;
+const narrow = () => getComputedStyle(document.querySelector('#chat-row')).getPropertyValue('--room').trim() === 'narrow';
 
 function button(label, className, onClick) {
   const made = document.createElement('button');

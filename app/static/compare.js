@@ -10,10 +10,6 @@ const arms = [...result.querySelectorAll('[data-arm]')].map((section) => ({
   pieces: '',
 }));
 
-function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
 // The end of so many characters from a place on: they may take two units each.
 function after(text, start, length) {
   let at = start;
@@ -51,24 +47,31 @@ function append(box, text, source) {
     last.append(text);
     return;
   }
-  const run = document.createElement('span');
+  const run = make('span', '', text);
   run.dataset.source = source;
-  run.textContent = text;
   box.append(run);
 }
 
 function row({ name, definition, plain, lookahead }) {
-  const made = document.createElement('tr');
-  const head = document.createElement('th');
+  const made = make('tr');
+  const head = make('th');
   head.scope = 'row';
-  head.textContent = name;
-  head.title = definition;
-  made.append(head, ...[plain, lookahead].map((value) => {
-    const cell = document.createElement('td');
-    cell.textContent = value;
-    return cell;
-  }));
+  head.append(makeTerm(name, definition));
+  made.append(head, ...[plain, lookahead].map((value) => make('td', '', value)));
   return made;
+}
+
+// What is there stays, so that focus and tooltip last while the numbers change.
+function showRows(rows) {
+  const body = find('tbody');
+  const names = rows.map(({ name }) => name).join('\n');
+  if (names !== shownNames) body.replaceChildren(...rows.map(row));
+  shownNames = names;
+  rows.forEach(({ definition, plain, lookahead }, i) => {
+    const [head, ...cells] = body.rows[i].cells;
+    setTip(head.firstChild, definition);
+    [plain, lookahead].forEach((value, at) => setText(cells[at], value));
+  });
 }
 
 function showOutcome({ verdict, speed_up: speedUp }) {
@@ -96,12 +99,13 @@ function show() {
     grow(arm, text, pieces);
   }
   showOutcome(value);
-  const rows = JSON.stringify(value.rows);
-  if (rows !== shownRows) find('tbody').replaceChildren(...value.rows.map(row));
-  shownRows = rows;
+  showRows(value.rows);
   setText(find('.note'), value.note);
 }
 
-let shownRows = '';
+let shownNames = '';
+const tooltip = new Tooltip('comparison-tooltip', { lifetime: newLifetime('comparison') });
+element.append(tooltip.box);
+tooltip.watch(result);
 watch('value', show);
 show();

@@ -1,7 +1,9 @@
-// The demo is to be seen: the chat in front, the side bar out of the way, the panel open beside it.
+// A demo has begun and is to be seen: the chat in front, and the side bar out of the way where it
+// covers that. Updates of the tabs and the side bar; the panel hears the event.
 () => {
-  document.querySelector('[role="tab"]')?.click();
-  if (window.matchMedia('(max-width: 768px)').matches) document.querySelector('#sidebar .toggle-button')?.click();
-  const toggle = document.querySelector('#panel-toggle');
-  if (window.matchMedia('(min-width: 1100px)').matches && toggle?.getAttribute('aria-expanded') === 'false') toggle.click();
+  document.dispatchEvent(new CustomEvent('lookahead-chat:demo'));
+  const style = getComputedStyle(document.querySelector('#chat-row'));
+  const isNarrow = style.getPropertyValue('--room').trim() === 'narrow';
+  const sidebar = isNarrow ? { open: false, __type__: 'update' } : { __type__: 'update' };
+  return [{ selected: 'chat', __type__: 'update' }, sidebar];
 }

@@ -276,10 +276,10 @@ def test_the_tab_is_static_and_its_script_puts_in_text_only() -> None:
 
     from app.compare_tab import COMPARE_CSS, compare_tab, wire_compare
 
-    with gr.Blocks() as page:
+    with gr.Blocks() as page, gr.Tab() as shown_tab:
         tab = compare_tab()
         service: Any = SimpleNamespace()
-        wire_compare(page, CompareHandlers(service), tab)
+        wire_compare(page, CompareHandlers(service), tab, shown_tab)
     template, script = tab.result.html_template, tab.result.js_on_load
     assert isinstance(template, str)
     assert isinstance(script, str)

@@ -1,4 +1,5 @@
-// The chat's answers as a line of tokens per step. Each point is a button that shows its answer.
+// The chat's answers as a line of tokens per step. Each point is a button that shows its answer. The
+// points are made once for a list; while an answer runs, its own changes.
 class Answers {
   constructor(onShow) {
     this.onShow = onShow;
@@ -7,11 +8,23 @@ class Answers {
     this.back = makeIconButton('step', 'Earlier answer', ['M10 3 5 8l5 5'], () => this.move(-1));
     this.forth = makeIconButton('step', 'Later answer', ['m6 3 5 5-5 5'], () => this.move(1));
     this.label = make('p', 'label');
+    this.position = make('b');
+    this.question = make('span');
+    this.label.append(this.position, this.question);
     this.line = make('div', 'sparkline');
-    this.nav.append(this.back, this.label, this.forth, this.line);
-    this.shown = '';
+    this.drawing = document.createElementNS(SVG, 'svg');
+    this.drawing.setAttribute('preserveAspectRatio', 'none');
+    this.drawing.setAttribute('aria-hidden', 'true');
+    this.path = document.createElementNS(SVG, 'path');
+    this.drawing.append(this.path);
+    const name = makeTerm('Tokens per step', 'Each point is an answer of this chat, in order; the higher, the more tokens per step. The bottom is 1, no gain.');
+    const head = make('p', 'sparkline-name');
+    head.append(name);
+    this.nav.append(this.back, this.label, this.forth, this.line, head);
     this.answers = [];
+    this.points = [];
     this.place = -1;
+    this.top = 0;
   }
 
   move(by) {
@@ -19,51 +32,80 @@ class Answers {
     if (target) this.onShow(target.id);
   }
 
-  show(answers, id) {
-    const value = JSON.stringify([answers, id]);
-    if (value === this.shown) return;
-    this.shown = value;
-    this.answers = JSON.parse(value)[0];
-    this.place = this.answers.findIndex((answer) => answer.id === id);
-    this.nav.hidden = this.answers.length < 2;
-    this.back.disabled = this.place <= 0;
-    this.forth.disabled = this.place >= this.answers.length - 1;
-    const position = make('b', '', `Answer ${this.place + 1} of ${this.answers.length}`);
-    this.label.replaceChildren(position, make('span', '', this.answers[this.place]?.label ?? ''));
-    this.draw();
+  show(given, id) {
+    const answers = given.map((answer) => ({ ...answer })); // the page's own objects may change
+    const isSameList = answers.length === this.answers.length && answers.every((answer, i) => answer.id === this.answers[i].id);
+    const before = this.answers;
+    this.answers = answers;
+    if (!isSameList) this.build();
+    const top = Math.max(2, ...answers.map((answer) => answer.tokens_per_step ?? 0));
+    const isSameScale = isSameList && top === this.top;
+    this.top = top;
+    const changed = answers.map((answer, i) => i).filter((i) => !isSameScale || isOther(answers[i], before[i]));
+    for (const i of changed) this.drawPoint(i);
+    if (changed.length) this.drawLine();
+    this.setPlace(answers.findIndex((answer) => answer.id === id));
   }
 
-  draw() {
-    const top = Math.max(2, ...this.answers.map((answer) => answer.tokens_per_step));
-    const height = (answer) => Math.max(0, answer.tokens_per_step - 1) / (top - 1); // 1: nothing was gained
-    while (this.line.children.length > this.answers.length + 1) this.line.lastElementChild.remove();
-    if (!this.line.firstElementChild) this.line.append(document.createElementNS(SVG, 'svg'));
-    this.line.classList.toggle('dense', this.answers.length > 36);
-    this.answers.forEach((answer, i) => {
-      const button = this.line.children[i + 1] ?? this.add();
-      button.dataset.answer = answer.id;
-      button.dataset.tip = `${answer.label}\n${answer.tokens_per_step.toFixed(1)} tokens per step, ${Math.round(answer.tokens_per_second)} tokens/s`;
-      button.setAttribute('aria-label', `Answer ${i + 1}: ${answer.label}; ${answer.tokens_per_step.toFixed(1)} tokens per step`);
-      button.style.setProperty('--height', height(answer));
-      if (i === this.place) button.setAttribute('aria-current', 'true');
-      else button.removeAttribute('aria-current');
+  build() {
+    this.points = this.answers.map(({ id }) => {
+      const point = makeButton('point', '', () => this.onShow(id));
+      point.dataset.answer = id;
+      return point;
     });
-    this.drawLine(this.answers.map(height));
+    this.line.replaceChildren(this.drawing, ...this.points);
+    this.line.classList.toggle('dense', this.points.length > 36);
+    this.nav.hidden = this.points.length < 2;
+    this.place = -1;
   }
 
-  add() {
-    const button = makeButton('point', '', () => this.onShow(Number(button.dataset.answer)));
-    this.line.append(button);
-    return button;
+  setPlace(place) {
+    setText(this.position, `Answer ${place + 1} of ${this.answers.length}`);
+    setText(this.question, this.answers[place]?.label ?? '');
+    this.back.disabled = place <= 0;
+    this.forth.disabled = place >= this.answers.length - 1;
+    if (place === this.place) return;
+    this.points[this.place]?.removeAttribute('aria-current');
+    this.points[place]?.setAttribute('aria-current', 'true');
+    this.place = place;
   }
 
-  drawLine(heights) {
-    const drawing = this.line.firstElementChild;
-    drawing.setAttribute('viewBox', `0 0 ${heights.length} 1`);
-    drawing.setAttribute('preserveAspectRatio', 'none');
-    drawing.setAttribute('aria-hidden', 'true');
-    const line = drawing.firstElementChild ?? document.createElementNS(SVG, 'polyline');
-    line.setAttribute('points', heights.map((height, i) => `${i + 0.5},${1 - height}`).join(' '));
-    if (!line.parentElement) drawing.append(line);
+  // 0 is one token per step, where nothing was gained; null is not known.
+  height({ tokens_per_step: tokens }) {
+    return isKnown(tokens) ? Math.max(0, tokens - 1) / (this.top - 1) : null;
   }
+
+  drawPoint(i) {
+    const answer = this.answers[i];
+    const point = this.points[i];
+    const height = this.height(answer);
+    const told = isKnown(answer.tokens_per_step) ? `${answer.tokens_per_step.toFixed(1)} tokens per step` : 'tokens per step not known';
+    const speed = isKnown(answer.tokens_per_second) ? `, ${Math.round(answer.tokens_per_second)} tokens/s` : '';
+    setTip(point, `${answer.label}\n${told}${speed}`);
+    point.setAttribute('aria-label', `Answer ${i + 1}: ${answer.label}; ${told}`);
+    point.classList.toggle('unknown', height === null);
+    point.style.setProperty('--height', height ?? 0);
+  }
+
+  drawLine() {
+    const heights = this.answers.map((answer) => this.height(answer));
+    this.drawing.setAttribute('viewBox', `0 0 ${Math.max(1, heights.length)} 1`);
+    this.path.setAttribute('d', linePath(heights));
+  }
+}
+
+function isKnown(number) {
+  return typeof number === 'number';
+}
+
+function isOther(answer, before) {
+  return answer.label !== before.label || answer.tokens_per_step !== before.tokens_per_step || answer.tokens_per_second !== before.tokens_per_second;
+}
+
+// A line through the known heights of 0 to 1, with gaps where one is null.
+function linePath(heights) {
+  return heights.map((height, i) => {
+    if (height === null) return '';
+    return `${i && heights[i - 1] !== null ? 'L' : 'M'}${i + 0.5},${1 - height}`;
+  }).join('');
 }

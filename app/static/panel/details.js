@@ -17,21 +17,33 @@ class Details {
     this.body = make('div', 'details-body');
     this.section.append(head, this.outcome, this.body);
     this.request = 0;
+    this.step = null;
   }
 
   hide() {
     this.request += 1;
+    this.step = null;
     this.section.hidden = true;
     this.body.replaceChildren();
   }
 
-  async show(answer, step, numSteps, origins) {
+  // While the answer runs there are more and more later steps.
+  setNumSteps(numSteps) {
+    if (!this.step) return;
+    this.back.disabled = this.step.index === 0;
+    this.forth.disabled = this.step.index >= numSteps - 1;
+    // the focus is not left on a button that does nothing
+    if (this.section.querySelector(':disabled:focus')) this.section.focus({ preventScroll: true });
+  }
+
+  // Returns whether this step is still the one that is shown.
+  async show(answer, step, numSteps, labels) {
     const request = (this.request += 1);
+    this.step = step;
     this.section.hidden = false;
     this.section.setAttribute('aria-busy', 'true');
     setText(this.title, `Step ${step.index + 1}`);
-    this.back.disabled = step.index === 0;
-    this.forth.disabled = step.index >= numSteps - 1;
+    this.setNumSteps(numSteps);
     setText(this.outcome, outcomeOf(step));
     let told;
     try {
@@ -42,50 +54,48 @@ class Details {
     if (request !== this.request) return false;
     this.section.removeAttribute('aria-busy');
     if (told.error) this.body.replaceChildren(make('p', 'error', told.error));
-    else this.body.replaceChildren(...this.parts(told, origins));
+    else this.body.replaceChildren(...this.parts(told, labels));
     return true;
   }
 
-  parts(told, origins) {
+  parts(told, labels) {
     const numbers = new Numbers();
-    numbers.show(told.numbers, '');
+    numbers.show(told.numbers);
     const parts = [numbers.list];
     if (told.nodes.length) {
-      const names = { ...origins };
-      for (const { sequence, label } of told.origins) names[sequence] ??= label;
+      const names = { ...labels };
+      for (const { sequence, label } of told.passages) names[sequence] ??= label;
       parts.push(make('h4', '', treeTitle(told)), drawTree(told.nodes, told.bonus, names));
     }
-    if (told.origins.length) {
+    if (told.passages.length) {
       const list = make('ul', 'origins');
-      list.append(...told.origins.map((origin) => this.origin(origin)));
+      list.append(...told.passages.map((passage) => this.passage(passage)));
       parts.push(make('h4', '', 'Where the draft was found'), list);
     }
     return parts;
   }
 
-  origin(origin) {
+  passage(passage) {
     const item = make('li');
-    item.dataset.kind = origin.kind;
+    item.dataset.kind = passage.kind;
     const head = make('p', 'origin-head');
-    head.append(this.originName(origin), make('span', 'place', originPlace(origin)));
+    head.append(this.passageName(passage), make('span', 'place', passagePlace(passage)));
     item.append(head);
-    if (origin.message) item.append(make('p', 'message', origin.message));
-    if (origin.before || origin.run || origin.after) {
+    if (passage.message) item.append(make('p', 'message', passage.message));
+    if (passage.before || passage.run || passage.after) {
       const excerpt = make('blockquote', 'excerpt');
       excerpt.dir = 'auto';
-      const mark = make('mark', '', origin.run);
-      mark.dataset.source = origin.kind === 'document' ? 'document' : 'history';
-      excerpt.append(origin.before.trimStart(), mark, origin.after.trimEnd());
+      const mark = make('mark', '', passage.run);
+      mark.dataset.source = passage.kind === 'document' ? 'document' : 'history';
+      excerpt.append(passage.before.trimStart(), mark, passage.after.trimEnd());
       item.append(excerpt);
     }
     return item;
   }
 
-  originName({ kind, label, uri, conversation }) {
+  passageName({ kind, label, uri, conversation }) {
     if (kind !== 'chat' || conversation === null) {
-      const name = make('b', '', label);
-      name.title = uri;
-      return name;
+      return uri ? makeTerm(label, uri) : make('b', '', label);
     }
     const link = make('a', '', label);
     link.href = `?chat=${conversation}`;
@@ -98,11 +108,15 @@ class Details {
   }
 }
 
+// In a sentence. A step adds no token of the model where the answer ended within it.
 function outcomeOf(step) {
   const drafted = step.width - 1;
-  if (drafted <= 0) return 'Nothing was drafted; the model added one token.';
-  if (step.acceptedLength === 0) return `None of ${plural(drafted, 'drafted token')} accepted; the model added its own.`;
-  return `${step.acceptedLength} of ${plural(drafted, 'drafted token')} accepted in one forward pass.`;
+  const hasOwn = step.tokens.some((token) => token.source === 'model');
+  if (drafted <= 0) return hasOwn ? 'Nothing was drafted; the model added one token.' : 'Nothing was drafted, and the answer ended there.';
+  if (step.acceptedLength === 0) {
+    return `None of ${plural(drafted, 'drafted token')} accepted; ${hasOwn ? 'the model added its own' : 'the answer ended there'}.`;
+  }
+  return `${step.acceptedLength} of ${plural(drafted, 'drafted token')} accepted in one forward pass${hasOwn ? '' : ', where the answer ended'}.`;
 }
 
 function treeTitle({ nodes }) {
@@ -110,7 +124,7 @@ function treeTitle({ nodes }) {
   return nodes.length > 1 ? `Draft tree · ${rejected} rejected` : 'Draft tree';
 }
 
-function originPlace({ kind, offset, start, end, accepted }) {
+function passagePlace({ kind, offset, start, end, accepted }) {
   const place = start === null ? `token ${(offset + 1).toLocaleString('en')}`
     : `characters ${(start + 1).toLocaleString('en')}–${end.toLocaleString('en')}`;
   const parts = [kind === 'deleted' ? '' : place, accepted ? '' : 'not accepted'];

@@ -43,10 +43,10 @@ function layTree(nodes) {
   return { places, children };
 }
 
-function nodeTip(node, origins) {
+function nodeTip(node, labels) {
   if (node.isRoot) return 'The token before this step';
   if (node.isBonus) return "The model's own token, which ends the step";
-  const place = placeOf(node, origins);
+  const place = placeOf(node, labels);
   return [
     node.accepted ? 'Accepted' : 'Rejected',
     `${SOURCES[node.source].name}${place ? ` · ${place}` : ''}`,
@@ -54,14 +54,14 @@ function nodeTip(node, origins) {
   ].join('\n');
 }
 
-function treeNode(node, { row, column, parentRow }, hasChildren, origins) {
+function treeNode(node, { row, column, parentRow }, hasChildren, labels) {
   const item = make('li', 'node');
   item.style.gridRow = row;
   item.style.gridColumn = column;
   item.classList.toggle('accepted', node.accepted);
   item.classList.toggle('parent', hasChildren);
   const box = make('span', 'box');
-  box.dataset.tip = nodeTip(node, origins);
+  box.dataset.tip = nodeTip(node, labels);
   const text = make('span', 'text');
   if (!node.isRoot) text.dataset.source = node.source;
   appendText(text, node.text);
@@ -79,7 +79,7 @@ function treeNode(node, { row, column, parentRow }, hasChildren, origins) {
   return [stem, item];
 }
 
-function drawTree(given, bonus, origins) {
+function drawTree(given, bonus, labels) {
   const nodes = withBonus(given.map((node, i) => ({ ...node, isRoot: i === 0, accepted: i === 0 || node.accepted })), bonus);
   const { places, children } = layTree(nodes);
   const box = make('div', 'tree-box');
@@ -88,7 +88,7 @@ function drawTree(given, bonus, origins) {
   box.setAttribute('aria-label', 'Draft tree of this step');
   const tree = make('ul', 'tree');
   for (const place of places) {
-    tree.append(...treeNode(nodes[place.index], place, children[place.index].length > 0, origins));
+    tree.append(...treeNode(nodes[place.index], place, children[place.index].length > 0, labels));
   }
   box.append(tree);
   return box;

@@ -15,6 +15,14 @@ function makeButton(className, label, onClick) {
   return made;
 }
 
+// A word that tells its definition to mouse, finger and keyboard, through the tooltip.
+function makeTerm(word, definition) {
+  const made = make('button', 'term', word);
+  made.type = 'button';
+  made.dataset.tip = definition;
+  return made;
+}
+
 // A button that shows a drawing: `paths` are SVG path data in a square of 16.
 function makeIconButton(className, label, paths, onClick) {
   const made = makeButton(className, '', onClick);
@@ -32,8 +40,24 @@ function makeIconButton(className, label, paths, onClick) {
   return made;
 }
 
+function makeSection(className, ...children) {
+  const made = make('section', className);
+  made.append(...children);
+  return made;
+}
+
+function makeHead(title, ...rest) {
+  const head = make('div', 'section-head');
+  head.append(make('h3', '', title), ...rest);
+  return head;
+}
+
 function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
+}
+
+function setTip(node, text) {
+  if (node.dataset.tip !== text) node.dataset.tip = text;
 }
 
 function plural(number, noun) {
@@ -47,4 +71,13 @@ function percent(share) {
 
 function isCalm() {
   return window.matchMedia('(prefers-reduced-motion: reduce)').matches;
+}
+
+// For listeners that are not on the component's own elements. Gradio may put the component in anew;
+// then what the script listened to before ends.
+function newLifetime(name) {
+  const lifetimes = (window.lookaheadChatLifetimes ??= {});
+  lifetimes[name]?.abort();
+  lifetimes[name] = new AbortController();
+  return lifetimes[name].signal;
 }

@@ -3,7 +3,7 @@ const CELL_WIDTH = 24; // at least, gap included
 const ROW_HEADER_WIDTH = 36;
 
 class Heatmap {
-  constructor(onSelect) {
+  constructor(onSelect, lifetime) {
     this.onSelect = onSelect;
     this.view = make('div', 'heatmap-view');
     this.key = make('div', 'scale-key');
@@ -19,7 +19,9 @@ class Heatmap {
     this.forget();
     this.grid.addEventListener('click', (event) => this.clicked(event));
     this.grid.addEventListener('keydown', (event) => this.pressed(event));
-    new ResizeObserver(([{ contentRect }]) => this.fit(contentRect.width)).observe(this.box);
+    const observer = new ResizeObserver(([{ contentRect }]) => this.fit(contentRect.width));
+    observer.observe(this.box);
+    lifetime.addEventListener('abort', () => observer.disconnect());
   }
 
   forget() {

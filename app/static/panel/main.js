@@ -1,19 +1,36 @@
 // The panel: what the server sends is parsed once, added to what is shown, at most once a frame.
 // Triggers 'toggle_panel' {open}, 'show_answer' {id} and 'open_chat' {id}.
+const NOTHING = {
+  answer: null, version: 0, status: '', answers: [], max_length: 0, steps: '', unsplit: '', labels: {}, numbers: [], legend: {}, summary: '', summary_definition: '',
+};
+const STATUSES = {
+  queued: 'Waiting …', prefill: 'Reading the conversation …', decoding: 'Decoding …', stopped: 'Stopped', failed: 'Failed',
+};
+const lifetime = newLifetime('panel');
 const log = new StepLog();
-let shownAnswer = null;
+let shown = NOTHING;
 let selected = null;
-let isLive = false;
+let cameFrom = null; // what had the focus when a step was selected
+let awaitedAnswer = null;
 
-const shell = new Shell((open) => { trigger('toggle_panel', { open }); });
+const shell = new Shell((open) => {
+  render(open ? props.value : NOTHING); // closed, it keeps nothing
+  trigger('toggle_panel', { open });
+}, lifetime);
 const answers = new Answers((id) => trigger('show_answer', { id }));
 const numbers = new Numbers();
 const legend = new Legend((source) => {
   if (source) stepText.text.dataset.only = source;
   else delete stepText.text.dataset.only;
 });
-const heatmap = new Heatmap(select);
+const heatmap = new Heatmap(select, lifetime);
 const charts = new Charts();
+const views = new Views(
+  'Accepted per step',
+  'View of the accepted lengths',
+  { Steps: heatmap.view, Reach: charts.reach.figure, Histogram: charts.histogram.figure },
+  () => charts.draw(shown.max_length),
+);
 const stepText = new StepText();
 const table = new StepsTable();
 const details = new Details({
@@ -21,52 +38,29 @@ const details = new Details({
   onMove: (by) => select(selected + by, 'move'),
   onClose: closeDetails,
   onOpenChat: (id) => {
-    if (shell.isSheet()) shell.set(false, true); // it lies over the chat
+    if (shell.isSheet()) shell.choose(false); // it lies over the chat
     trigger('open_chat', { id });
+  },
+});
+const tooltip = new Tooltip('panel-tooltip', {
+  lifetime,
+  owners: '[data-tip], .heatmap [data-step], .steps [data-step]',
+  describe: (owner) => {
+    if (owner.dataset.tip) return tipLines(owner);
+    const step = log.steps[owner.dataset.step];
+    return step ? stepTip(step, log, shown.labels) : [];
   },
 });
 const status = make('p', 'panel-status');
 const empty = make('p', 'empty', 'Ask something: here you will see the answer as it is decoded, step by step, and where each step came from.');
 const content = make('div', 'panel-content');
-const views = makeViews();
-
-function section(className, ...children) {
-  const made = make('section', className);
-  made.append(...children);
-  return made;
-}
-
-function headed(title, ...rest) {
-  const head = make('div', 'section-head');
-  head.append(make('h3', '', title), ...rest);
-  return head;
-}
-
-// One of three views of the accepted lengths; radio buttons, so that the arrow keys choose.
-function makeViews() {
-  const views = { Steps: heatmap.view, Reach: charts.reach, Histogram: charts.histogram };
-  const choice = make('div', 'segments');
-  choice.setAttribute('role', 'radiogroup');
-  choice.setAttribute('aria-label', 'View of the accepted lengths');
-  for (const name of Object.keys(views)) {
-    const label = make('label');
-    const radio = make('input');
-    radio.type = 'radio';
-    radio.name = 'panel-view';
-    radio.checked = name === 'Steps';
-    radio.addEventListener('change', () => {
-      for (const [other, view] of Object.entries(views)) view.hidden = other !== name;
-      drawCharts();
-    });
-    label.append(radio, make('span', '', name));
-    choice.append(label);
-  }
-  return section('accepted', headed('Accepted per step', choice), heatmap.view, charts.reach, charts.histogram);
-}
+const said = make('p', 'visually-hidden'); // the step that was selected, for who does not see it
+said.setAttribute('aria-live', 'polite');
 
 function makeDownloads() {
   const png = makeButton('download-png', 'PNG', async () => saveFile(`${fileName()}.png`, await drawPicture(shell.body, {
-    title: currentLabel(), numbers: props.value.numbers, steps: log.steps, maxLength: props.value.max_length, legend: props.value.legend,
+    title: shown.answers.find(({ id }) => id === shown.answer)?.label || 'Lookahead Chat',
+    numbers: shown.numbers, steps: log.steps, maxLength: shown.max_length, legend: shown.legend,
   })));
   png.setAttribute('aria-label', 'Download the heatmap as a PNG picture');
   const csv = makeButton('download-csv', 'CSV', () => {
@@ -78,81 +72,113 @@ function makeDownloads() {
   return row;
 }
 
-function currentLabel() {
-  return props.value.answers.find(({ id }) => id === props.value.answer)?.label || 'Lookahead Chat';
-}
-
 function fileName() {
-  return `lookahead-answer-${props.value.answer}`;
+  return `lookahead-answer-${shown.answer}`;
 }
 
 function select(index, how = 'click') {
   if (index !== null && !log.steps[index]) return;
+  const focused = document.activeElement;
+  if (shell.body.contains(focused) && !details.section.contains(focused)) cameFrom = focused;
   selected = index;
   shell.body.toggleAttribute('data-selected', index !== null); // the text makes room for the details
   heatmap.select(index);
   stepText.select(index);
   if (index === null) {
     details.hide();
+    said.textContent = '';
     return;
   }
-  details.show(shownAnswer, log.steps[index], log.steps.length, props.value.origins).then((isCurrent) => {
+  said.textContent = `Step ${index + 1}: ${outcomeOf(log.steps[index])} ${quoted(log.steps[index].tokens.map(({ text }) => text).join(''))}`;
+  loadDetails().then((isCurrent) => {
     if (!isCurrent) return;
-    shell.scrollTo(views); // cell, text and details in sight at once
+    shell.scrollTo(views.section); // cell, text and details in sight at once
     if (how === 'enter') details.section.focus({ preventScroll: true });
   });
 }
 
-// The focus goes back to where the details came from.
+function loadDetails() {
+  return details.show(shown.answer, log.steps[selected], log.steps.length, shown.labels);
+}
+
+// The focus goes back to where the details came from, or near it where that is out of sight.
 function closeDetails() {
   const last = selected;
   const hadFocus = details.section.contains(document.activeElement);
   select(null);
-  if (hadFocus) heatmap.focus(last);
+  if (!hadFocus) return;
+  if (heatmap.grid.contains(cameFrom) && heatmap.grid.checkVisibility()) heatmap.focus(last);
+  else if (cameFrom?.isConnected && cameFrom.checkVisibility()) cameFrom.focus({ preventScroll: true });
+  else views.focus();
 }
 
 function forget() {
-  log.forget();
-  hideTip();
+  tooltip.hide();
   select(null);
-  for (const part of [heatmap, stepText, table]) part.forget();
+  for (const part of [log, heatmap, charts, stepText, table]) part.forget();
 }
 
-const STATUSES = {
-  queued: 'Waiting …', prefill: 'Reading the conversation …', decoding: 'Decoding …', stopped: 'Stopped', failed: 'Failed',
-};
-
 function show() {
-  const value = props.value;
-  if (value.answer !== shownAnswer || !log.continues(value.steps)) forget();
-  shownAnswer = value.answer;
+  const { value } = props;
+  const isLate = value.answer === shown.answer && value.version < shown.version;
+  if ((!shell.isOpen && !shell.isAwaited) || isLate) return;
+  render(value);
+  if (shell.isAwaited) awaitAnswer(value);
+}
+
+// The sheet of the demo comes when the first answer can be read.
+function awaitAnswer({ answer, status: stage }) {
+  awaitedAnswer ??= answer;
+  const isOther = answer !== awaitedAnswer;
+  if (isOther || stage === 'complete') shell.set(true);
+  else if (stage === 'stopped' || stage === 'failed') shell.set(false);
+  if (!shell.isAwaited) awaitedAnswer = null;
+}
+
+function render(value) {
+  const before = shown;
+  const isSameAnswer = value.answer === before.answer;
+  const kept = isSameAnswer ? selected : null;
+  const isAnew = !isSameAnswer || !log.continues(value.steps);
+  if (isAnew) forget();
+  shown = { ...value, labels: { ...value.labels } };
   empty.hidden = value.answer !== null;
   content.hidden = value.answer === null;
-  if (status.dataset.status !== value.status) {
-    status.dataset.status = value.status;
-    status.textContent = STATUSES[value.status] ?? '';
-  }
+  status.dataset.status = value.status;
+  setText(status, STATUSES[value.status] ?? '');
   answers.show(value.answers, value.answer);
-  numbers.show(value.numbers, value.summary);
+  numbers.show(value.numbers, value.summary, value.summary_definition);
   legend.show(value.legend);
   heatmap.setScale(value.max_length);
   const fresh = log.take(value.steps);
-  heatmap.add(fresh.steps);
-  stepText.add(fresh);
-  const wasLive = isLive;
-  isLive = value.status === 'decoding' || value.status === 'prefill';
-  if (isLive || wasLive) {
+  addSteps(fresh);
+  if (isAnew || fresh.steps.length) charts.draw(value.max_length);
+  if (isLive(value) || isLive(before)) {
     heatmap.follower.follow();
     stepText.follower.follow();
   }
-  if (!isLive && (wasLive || fresh.first || fresh.steps.length)) {
-    table.fill(log.steps);
-    drawCharts();
-  }
+  if (!isLive(value) && (isLive(before) || fresh.first || fresh.steps.length)) table.fillWhenIdle();
+  if (kept !== null && selected === null) select(kept, 'again'); // where there are other steps now
+  else if (selected !== null && wasRenamed(before.labels, shown.labels)) loadDetails();
+  tooltip.renew();
 }
 
-function drawCharts() {
-  charts.draw(log.steps, props.value.max_length);
+function addSteps(fresh) {
+  heatmap.add(fresh.steps);
+  charts.add(fresh.steps);
+  stepText.add(fresh);
+  stepText.showUnsplit(shown.unsplit ?? '');
+  table.show(log.steps);
+  if (fresh.steps.length) details.setNumSteps(log.steps.length);
+}
+
+function isLive({ status: stage }) {
+  return stage === 'decoding' || stage === 'prefill';
+}
+
+// Whether a document or chat that was named before has another name now, or none.
+function wasRenamed(before, labels) {
+  return Object.entries(before).some(([sequence, label]) => labels[sequence] !== label);
 }
 
 // At most once a frame, and no more than a fifth of the time, however slow the machine is.
@@ -172,57 +198,35 @@ function soon() {
   }), Math.max(0, pace.next - performance.now()));
 }
 
-function tipLine(className, text) {
-  return make('p', className, text);
-}
-
-// What the tooltip of a thing says: a definition, or the outcome of a step.
-function describe(owner) {
-  if (owner.dataset.tip) return owner.dataset.tip.split('\n').map((line) => tipLine('', line));
-  const step = log.steps[owner.dataset.step];
-  if (!step) return [];
-  const lines = [tipLine('title', `Step ${step.index + 1} · ${step.acceptedLength} of ${Math.max(0, step.width - 1)} accepted`)];
-  if (step.matchLength) lines.push(tipLine('', `Match length ${step.matchLength}`));
-  const { accepted } = step;
-  if (accepted.length) {
-    const [from, to] = [accepted[0].probability, accepted.at(-1).probability];
-    lines.push(tipLine('', `Probability ${percent(from)}${accepted.length > 1 ? ` to ${percent(to)}` : ''}`));
-  }
-  accepted.forEach((token, i) => {
-    if (i && token.source === accepted[i - 1].source && Array.isArray(token.origin) === Array.isArray(accepted[i - 1].origin)) return;
-    const place = placeOf(token, props.value.origins);
-    const line = tipLine('origin', `${SOURCES[token.source].name}${place ? ` · ${place}` : ''}`);
-    line.dataset.source = token.source;
-    lines.push(line);
-  });
-  return lines;
+// All four arrows go from step to step, since the steps run on from line to line.
+function stepByKey(event) {
+  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!by || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  event.preventDefault();
+  select(selected === null ? 0 : selected + by, 'arrow');
 }
 
 function build() {
   shell.head.append(make('h2', '', 'Behind the answer'), status, shell.close);
   content.append(
     answers.nav,
-    section('figures', numbers.list, numbers.summary),
+    makeSection('figures', numbers.list, numbers.summary),
     legend.list,
-    views,
-    section('text', headed('The answer in its steps'), stepText.box),
+    views.section,
+    makeSection('text', makeHead('The answer in its steps'), stepText.box),
     details.section,
     makeDownloads(),
     table.frame,
+    said,
   );
-  shell.body.append(shell.head, empty, content);
-  element.replaceChildren(shell.toggle, shell.body, tooltip);
-  giveTips(shell.body, describe);
+  shell.body.append(shell.head, empty, content, tooltip.box);
+  element.replaceChildren(shell.toggle, shell.body);
+  tooltip.watch(shell.body);
   stepText.box.addEventListener('click', (event) => {
     const piece = event.target.closest('[data-step]');
     if (piece && window.getSelection().isCollapsed) select(Number(piece.dataset.step));
   });
-  stepText.box.addEventListener('keydown', (event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    select(selected === null ? 0 : selected + by, 'arrow');
-  });
+  stepText.box.addEventListener('keydown', stepByKey);
   shell.body.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || selected === null) return; // then the sheet closes
     closeDetails();
@@ -232,5 +236,4 @@ function build() {
 
 build();
 watch('value', soon);
-show();
 shell.begin();

@@ -1,28 +1,38 @@
-// The answer's numbers. Each name can be focused and tells what it means.
+// The answer's numbers. Each name can be focused and tells what it means. What is there stays in its
+// place while the values change, so that focus and tooltip last.
 class Numbers {
   constructor() {
     this.list = make('dl', 'numbers');
     this.summary = make('p', 'summary');
+    this.summaryTerm = makeTerm('', '');
+    this.summary.append(this.summaryTerm);
     this.names = '';
+    this.terms = [];
     this.values = [];
   }
 
-  show(numbers, summary) {
-    const names = JSON.stringify(numbers.map(({ name, definition }) => [name, definition]));
-    if (names !== this.names) {
-      this.names = names;
-      this.values = numbers.map(() => make('dd'));
-      this.list.replaceChildren(...numbers.map(({ name, definition }, i) => {
-        const group = make('div');
-        const term = make('dt');
-        const button = makeButton('term', name, () => {});
-        button.dataset.tip = definition;
-        term.append(button);
-        group.append(term, this.values[i]);
-        return group;
-      }));
-    }
-    numbers.forEach(({ value }, i) => setText(this.values[i], value));
-    setText(this.summary, summary);
+  show(numbers, summary = '', definition = '') {
+    const names = numbers.map(({ name }) => name).join('\n');
+    if (names !== this.names) this.build(numbers);
+    this.names = names;
+    numbers.forEach((number, i) => {
+      setTip(this.terms[i], number.definition);
+      setText(this.values[i], number.value);
+    });
+    this.summary.hidden = !summary;
+    setText(this.summaryTerm, summary);
+    setTip(this.summaryTerm, definition);
+  }
+
+  build(numbers) {
+    this.terms = numbers.map(({ name }) => makeTerm(name, ''));
+    this.values = numbers.map(() => make('dd'));
+    this.list.replaceChildren(...numbers.map((_, i) => {
+      const group = make('div');
+      const term = make('dt');
+      term.append(this.terms[i]);
+      group.append(term, this.values[i]);
+      return group;
+    }));
   }
 }

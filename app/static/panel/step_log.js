@@ -8,6 +8,7 @@ class StepLog {
     this.text = '';
     this.first = null;
     this.steps = [];
+    this.numTokens = 0;
   }
 
   // Whether a value goes on from what was parsed; else it belongs to something else.
@@ -22,12 +23,23 @@ class StepLog {
     for (const line of text.slice(this.text.length, end).split('\n')) {
       if (!line) continue;
       const fields = JSON.parse(line);
-      if (fields[0] === 'first') fresh.first = this.first = parseFirst(fields);
-      else fresh.steps.push(parseStep(fields, this.steps.length + fresh.steps.length));
+      if (fields[0] === 'first') {
+        fresh.first = this.first = parseFirst(fields);
+        this.numTokens = 1;
+        continue;
+      }
+      const step = parseStep(fields, this.steps.length, this.numTokens);
+      this.numTokens += step.tokens.length;
+      this.steps.push(step);
+      fresh.steps.push(step);
     }
-    this.steps.push(...fresh.steps);
     this.text = text.slice(0, end);
     return fresh;
+  }
+
+  // The step that emitted the answer's token at a position; undefined for the first token.
+  stepAt(position) {
+    return this.steps.findLast((step) => step.position <= position);
   }
 }
 
@@ -35,10 +47,28 @@ function parseFirst([, text, reusedLength, prefilledLength, milliseconds]) {
   return { text, reusedLength, prefilledLength, milliseconds };
 }
 
-function parseStep([acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, tokens], index) {
+// `position`: of its first token in the answer, counted from 0.
+function parseStep([acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, tokens], index, position) {
   const parsed = tokens.map(([text, source, probability = null, origin = null]) => ({ text, source, probability, origin }));
   return {
-    index, acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, tokens: parsed,
+    index, position, acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, tokens: parsed,
     accepted: parsed.filter((token) => token.source !== 'model'),
   };
+}
+
+// The passages that a step's accepted tokens were taken from, in order, each with the text it gave:
+// { source, origin, text, position }, `position` and `origin` being its first token's.
+function passagesOf(step) {
+  const passages = [];
+  step.accepted.forEach((token, i) => {
+    if (i && goesOn(step.accepted[i - 1], token)) passages.at(-1).text += token.text;
+    else passages.push({ source: token.source, origin: token.origin, text: token.text, position: step.position + i });
+  });
+  return passages;
+}
+
+function goesOn(last, token) {
+  if (last.source !== token.source) return false;
+  if (!Array.isArray(token.origin)) return last.origin === token.origin;
+  return Array.isArray(last.origin) && last.origin[0] === token.origin[0] && last.origin[1] + 1 === token.origin[1];
 }

@@ -28,9 +28,10 @@ class StepText {
     this.box.tabIndex = 0;
     this.box.setAttribute('role', 'group');
     this.box.setAttribute('aria-label', 'The answer in its steps; the arrow keys go from step to step');
+    this.note = make('p', 'unsplit-note', 'It is not known which step gave which words: this answer was kept before that was recorded.');
     this.text = make('div', 'steps');
     this.text.dir = 'auto';
-    this.box.append(this.text);
+    this.box.append(this.note, this.text);
     this.follower = new Follower(this.box);
     this.forget();
   }
@@ -41,7 +42,19 @@ class StepText {
     this.block = null;
     this.endsLine = true;
     this.current = null;
+    this.unsplit = '';
+    this.note.hidden = true;
     this.follower.rewind();
+  }
+
+  // An answer whose text cannot be divided stands there as a whole, before its steps.
+  showUnsplit(text) {
+    if (text === this.unsplit) return;
+    this.unsplit = text;
+    this.note.hidden = !text;
+    const whole = make('div', 'unsplit');
+    appendText(whole, text);
+    this.text.prepend(whole);
   }
 
   add({ first, steps }) {
