@@ -96,6 +96,41 @@ def test_an_answer_is_there_while_it_streams(db: Database, data_dir: Path) -> No
     assert seen.tokenizer_id == tokenizer_id
 
 
+def test_a_growing_answer_has_its_steps_each_once_and_can_still_be_finished(
+    db: Database, generation: GenerationRecord, step: StepRecord
+) -> None:
+    conversation = db.conversations.create()
+    tokenizer_id = db.tokenizers.ensure("f", "name")
+    answer = db.messages.start_answer(conversation.id, None, tokenizer_id=tokenizer_id)
+    steps = [replace(step, index=index) for index in range(3)]
+    going_on = replace(generation, reason="", num_steps=2)
+    db.messages.save_progress(answer.id, "a", [1], generation=going_on, steps=steps[:1])
+    db.messages.save_progress(
+        answer.id, "ab", [1, 2], generation=going_on, steps=steps[1:2], num_kept_steps=1
+    )
+    saved = db.generations.for_message(answer.id)
+    assert saved is not None
+    assert saved.id is not None
+    assert (saved.reason, saved.num_steps) == ("", 2)
+    assert db.generations.list_steps(saved.id) == steps[:2]
+    assert db.generations.for_messages([answer.id, 99]) == {answer.id: saved}
+    db.messages.finish_answer(
+        answer.id,
+        text="abc",
+        token_ids=[1, 2, 3],
+        status="stopped",
+        generation=generation,
+        steps=steps,
+    )
+    ended = db.generations.for_message(answer.id)
+    assert ended is not None
+    assert ended.id is not None
+    assert ended.reason == generation.reason
+    assert db.generations.list_steps(ended.id) == steps
+    with pytest.raises(RecordExistsError):
+        db.messages.finish_answer(answer.id, text="x", token_ids=[], status="stopped")
+
+
 def test_a_finished_answer_has_all_that_belongs_to_it(
     db: Database, generation: GenerationRecord, step: StepRecord
 ) -> None:
