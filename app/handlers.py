@@ -179,19 +179,31 @@ class PageHandlers:
         if view.place == place:
             yield (*_skips(4), panel)
 
-    async def watch_engine(self) -> AsyncIterator[Any]:
-        """The status line, for as long as the page is open.
+    async def watch_engine(self, view: TabView) -> AsyncIterator[Any]:
+        """The status line, for as long as the tab is in sight.
 
-        It must not end: gradio closes the tab's event stream when nothing is pending any more, and
-        what the tab sends in that moment is never answered.
+        It must not end before: gradio closes the tab's event stream when nothing is pending any
+        more, and what the tab sends in that moment is never answered. And it must end then: a
+        browser has six connections to one address for all of its tabs.
         """
+        view.num_wakes += 1
+        wake = view.num_wakes
         shown: EngineState | None = None
-        while True:
+        told_at = 0.0
+        while view.num_wakes == wake:
             state = self._service.state
-            yield gr.skip() if state == shown else presenters.engine_line(state)
-            shown = state
-            is_settled = state.status in ("ready", "failed")
-            await asyncio.sleep(SETTLED_UPDATE_SECONDS if is_settled else ENGINE_UPDATE_SECONDS)
+            is_due = time.monotonic() - told_at >= SETTLED_UPDATE_SECONDS
+            if state != shown or is_due:
+                told_at = time.monotonic()
+                line = {**presenters.engine_line(state), "wake": wake}
+                yield line if state != shown else gr.skip()
+                shown = state
+            await asyncio.sleep(ENGINE_UPDATE_SECONDS)
+        yield gr.skip()
+
+    def leave_tab(self, view: TabView) -> None:
+        """The tab went out of sight: what it watches for its own sake ends."""
+        view.num_wakes += 1
 
     @shows_errors(1)
     def import_folder(self, typed_path: str) -> str:

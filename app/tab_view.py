@@ -21,6 +21,7 @@ class TabView:
         is_panel_open: closed, the panel is told nothing.
         panel_message_id: the answer in the panel; None: the latest of the chat.
         follows_demo: whether it goes where the demo goes.
+        num_wakes: grows when the tab comes into sight and when it goes out of it.
     """
 
     conversation_id: int | None = None
@@ -28,6 +29,7 @@ class TabView:
     is_panel_open: bool = False
     panel_message_id: int | None = None
     follows_demo: bool = False
+    num_wakes: int = 0
 
     @property
     def place(self) -> tuple[int, int | None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.data_classes import BlocksConfigDict
 from gradio.events import Dependency
 
 from app import presenters
@@ -114,6 +115,19 @@ def page_theme() -> gr.themes.Base:
     )
 
 
+class _Page(gr.Blocks):
+    """A page without gradio's heartbeat, a stream for each tab that nothing here needs.
+
+    A browser has six connections to one address for all of its tabs: what a tab holds for good is
+    taken from the others.
+    """
+
+    def get_config_file(self) -> BlocksConfigDict:
+        config = super().get_config_file()
+        config["connect_heartbeat"] = False
+        return config
+
+
 def build_page(
     handlers: PageHandlers,
     demo_handlers: DemoHandlers,
@@ -123,7 +137,7 @@ def build_page(
 ) -> gr.Blocks:
     """The whole page, wired to its handlers."""
     page: gr.Blocks
-    with gr.Blocks(
+    with _Page(
         title="Lookahead Chat", analytics_enabled=False, fill_width=True, delete_cache=(3600, 3600)
     ) as page:
         view = gr.State(TabView())
@@ -132,7 +146,8 @@ def build_page(
             new_chat = gr.Button("New chat", elem_id="new-chat", size="md")
             demo = gr.Button("Demo", elem_id="demo", size="md")
             chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
-        status = _scripted("status_line", {"status": "", "text": "", "more": ""}, _STATUS_LINE)
+        nothing = {"status": "", "text": "", "more": "", "wake": 0}
+        status = _scripted("status_line", nothing, _STATUS_LINE)
         with gr.Tabs() as tabs:
             with gr.Tab("Chat", id="chat"), gr.Row(elem_id="chat-row"):
                 chat = _chat_column(default_lookahead)
@@ -147,7 +162,8 @@ def build_page(
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
         _wire_documents(page, handlers, documents, view=view, panel=panel)
         documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
-        page.load(handlers.watch_engine, None, status, **_WATCH)
+        status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
+        status.leave_tab(handlers.leave_tab, view, None, queue=False, **_QUIET)
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
     return page
 

@@ -1,6 +1,10 @@
-// The status of the model: one sentence, put in as text.
+// The status of the model: one sentence, put in as text. Triggers 'enter_tab' when the tab comes into
+// sight and 'leave_tab' when it goes out of it, since only tabs in sight are told about the model.
+const PATIENCE = 5000; // milliseconds until an 'enter_tab' that nobody answered is sent again
+
 const line = element.querySelector('p');
 const text = element.querySelector('.text');
+let unanswered = null;
 
 function show() {
   const { status, text: sentence, more } = props.value;
@@ -9,5 +13,22 @@ function show() {
   if (text.textContent !== sentence) text.textContent = sentence;
 }
 
-watch('value', show);
+function enter() {
+  clearTimeout(unanswered);
+  if (document.hidden) return;
+  trigger('enter_tab');
+  unanswered = setTimeout(enter, PATIENCE);
+}
+
+function leave() {
+  clearTimeout(unanswered);
+  trigger('leave_tab');
+}
+
+document.addEventListener('visibilitychange', () => (document.hidden ? leave() : enter()));
+watch('value', () => {
+  clearTimeout(unanswered);
+  show();
+});
 show();
+enter();

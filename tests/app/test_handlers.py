@@ -304,22 +304,45 @@ def test_known_errors_are_shown_and_unknown_ones_hidden(
         handlers.new_chat(TabView())
 
 
-def test_the_status_line_follows_the_engine_and_never_ends(
-    handlers: PageHandlers, service: ScriptedService
+def test_the_status_line_follows_the_engine_while_the_tab_is_in_sight(
+    handlers: PageHandlers, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A stream that ends loses clicks; one that outlasts the tab's sight starves other tabs."""
+    monkeypatch.setattr("app.handlers.ENGINE_UPDATE_SECONDS", 0)
+    monkeypatch.setattr("app.handlers.SETTLED_UPDATE_SECONDS", 0)
     service.state = LOADING
+    view = TabView()
 
     async def watch() -> list[Any]:
-        updates = handlers.watch_engine()
+        updates = handlers.watch_engine(view)
         seen = [await anext(updates)]
         service.state = replace(LOADING, detail="Half of it is there …")
         seen.append(await anext(updates))
         service.state = READY
-        return seen + await collect(updates, 3)
+        seen += [await anext(updates) for _ in range(3)]
+        handlers.leave_tab(view)
+        return seen + await collect(updates)
 
     seen = asyncio.run(watch())
     assert [line["status"] for line in seen[:3]] == ["loading", "loading", "ready"]
-    assert [is_skipped(update) for update in seen[3:]] == [True, True]
+    assert [is_skipped(update) for update in seen[3:]] == [True, True, True]
+
+
+def test_a_tab_that_comes_into_sight_again_is_told_anew_by_one_watcher(
+    handlers: PageHandlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.handlers.ENGINE_UPDATE_SECONDS", 0)
+    view = TabView()
+
+    async def watch() -> tuple[list[Any], Any, Any]:
+        first = handlers.watch_engine(view)
+        line = await anext(first)
+        again = await anext(handlers.watch_engine(view))
+        return await collect(first), line, again
+
+    rest, line, again = asyncio.run(watch())
+    assert [is_skipped(update) for update in rest] == [True]
+    assert again == {**line, "wake": line["wake"] + 1}
 
 
 def test_a_typed_folder_is_imported(

@@ -27,20 +27,14 @@ class WatchedSite:
         scheme: str = "light",
         is_calm: bool = False,
         script: str = "",
+        beside: Page | None = None,
     ) -> Page:
         """A page in a context of its own. `is_calm`: its user prefers reduced motion.
 
-        `script` runs in the page before its own.
+        `script` runs in the page before its own. `beside`: a tab of that page's browser instead,
+        with which it shares the browser's connections.
         """
-        context = self._browser.new_context(
-            viewport=size,
-            color_scheme="dark" if scheme == "dark" else "light",
-            reduced_motion="reduce" if is_calm else "no-preference",
-            permissions=["clipboard-read", "clipboard-write"],
-        )
-        if script:
-            context.add_init_script(script)
-        self._contexts.append(context)
+        context = beside.context if beside else self._new_context(size, scheme, is_calm, script)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: self._note(message.type, message.text))
@@ -54,6 +48,20 @@ class WatchedSite:
         expect(page.locator("#message textarea")).to_be_visible()
         expect(page.locator("#status-line .text")).not_to_be_empty()
         return page
+
+    def _new_context(
+        self, size: ViewportSize, scheme: str, is_calm: bool, script: str
+    ) -> BrowserContext:
+        context = self._browser.new_context(
+            viewport=size,
+            color_scheme="dark" if scheme == "dark" else "light",
+            reduced_motion="reduce" if is_calm else "no-preference",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        if script:
+            context.add_init_script(script)
+        self._contexts.append(context)
+        return context
 
     def close(self) -> None:
         """Close every page; what they still complain about is noted before."""
