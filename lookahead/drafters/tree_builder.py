@@ -71,23 +71,25 @@ class TreeBuilder:
         self._children.append({})
         return child
 
-    def add_branch(self, token_ids: Iterable[int], source: TokenSource, position: int = -1) -> None:
+    def add_branch(self, token_ids: Iterable[int], source: TokenSource) -> None:
         """One branch from the root on, cut at the first token that the limits forbid."""
-        node: int | None = ROOT
-        for at, token_id in enumerate(token_ids):
-            node = self.add(node, token_id, source, position=position + at if position >= 0 else -1)
+        parent = ROOT
+        for token_id in token_ids:
+            node = self.add(parent, token_id, source)
             if node is None:
                 break
+            parent = node
 
     def quote(self, request: RequestView, start: int, length: int) -> None:
         """The request's own tokens from `start` on as one branch, each with its own source."""
-        node: int | None = ROOT
+        parent = ROOT
         for at, token_id in enumerate(request.token_ids[start : start + length].tolist(), start):
             source = request.source_at(at)
             position = -1 if source is TokenSource.DOCUMENT else at
-            node = self.add(node, token_id, source, position=position)
+            node = self.add(parent, token_id, source, position=position)
             if node is None:
                 break
+            parent = node
 
     def build(self, match_length: int = 0) -> DraftTree:
         """The tree in depth-first order, likeliest child first, equals as they were added.
