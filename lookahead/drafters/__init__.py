@@ -7,9 +7,14 @@ none of them. Imports no torch.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from lookahead.drafters.anpd import ANPDDrafter
+from lookahead.drafters.hierarchical_trie import HierarchicalTrieDrafter
+from lookahead.drafters.llma import LLMADrafter
 from lookahead.drafters.none import NoneDrafter
 from lookahead.drafters.prompt_lookup import PromptLookupDrafter
 from lookahead.drafters.protocol import Learner
+from lookahead.drafters.suffix import SuffixDrafter
+from lookahead.drafters.token_recycling import TokenRecyclingDrafter
 from lookahead.drafters.trie import TrieLearner
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
@@ -38,6 +43,11 @@ def _make_trie(stores: _Stores) -> Learner:
 _MAKERS: dict[str, Callable[[_Stores], Learner]] = {
     "none": lambda _: NoneDrafter(),
     "prompt-lookup": lambda _: PromptLookupDrafter(),
+    "llma": lambda _: LLMADrafter(),
+    "anpd": lambda _: ANPDDrafter(),
+    "hierarchical-trie": lambda _: HierarchicalTrieDrafter(),
+    "token-recycling": lambda stores: TokenRecyclingDrafter(stores.vocab_size),
+    "suffix": lambda _: SuffixDrafter(),
     "trie": _make_trie,
 }
 

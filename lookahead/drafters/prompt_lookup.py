@@ -40,7 +40,8 @@ class PromptLookupDrafter(NoHistory):
         for length in range(min(self._max_ngram_length, len(tokens) - 1), 0, -1):
             start = _leftmost_continuation(tokens, length)
             if start is not None:
-                tree.quote(request, start, self._num_output_tokens)
+                end = min(start + self._num_output_tokens, len(tokens))
+                tree.quote(request, range(start, end))
                 return tree.build(length)
         return tree.build()
 

@@ -80,13 +80,21 @@ class TreeBuilder:
                 break
             parent = node
 
-    def quote(self, request: RequestView, start: int, length: int) -> None:
-        """The request's own tokens from `start` on as one branch, each with its own source."""
+    def cite(self, parent: int, request: RequestView, position: int) -> int | None:
+        """`add` the request's own token at `position`, with its source."""
+        source = request.source_at(position)
+        return self.add(
+            parent,
+            int(request.token_ids[position]),
+            source,
+            position=-1 if source is TokenSource.DOCUMENT else position,
+        )
+
+    def quote(self, request: RequestView, positions: Iterable[int]) -> None:
+        """The request's own tokens at `positions` as one branch from the root on."""
         parent = ROOT
-        for at, token_id in enumerate(request.token_ids[start : start + length].tolist(), start):
-            source = request.source_at(at)
-            position = -1 if source is TokenSource.DOCUMENT else at
-            node = self.add(parent, token_id, source, position=position)
+        for position in positions:
+            node = self.cite(parent, request, position)
             if node is None:
                 break
             parent = node
