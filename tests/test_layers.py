@@ -128,6 +128,15 @@ def test_adapter_cache_and_sampling_are_below_the_loop() -> None:
     assert offenders(below, {"lookahead.decoding", "lookahead.session", "lookahead.loader"}) == []
 
 
+def test_published_drafters_are_for_comparison_only() -> None:
+    """Nothing of the product drafts with them, and all they need is bookkeeping."""
+    drafters = "lookahead.drafters"
+    product = [name for name in MODULES if not is_in(name, {drafters, "app.bench"})]
+    assert users_in(drafters)
+    assert offenders(product, {drafters}) == []
+    assert offenders(users_in(drafters), {"torch", "transformers", "app", "storage"}) == []
+
+
 def test_the_launcher_needs_the_standard_library_only() -> None:
     used = {name.split(".")[0] for name in imports(ROOT / "launch.py")}
     assert used - sys.stdlib_module_names == {"app"}

@@ -19,6 +19,7 @@ from tests.lookahead.drafters.streams import LIMITS, drafted, paths, request_of
 VOCAB_SIZE = 5
 TOKENS = st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1, max_size=14)
 EVERY = pytest.mark.parametrize("name", names())
+WITH_HISTORY = {"llma", "hierarchical-trie", "suffix", "trie"}
 
 
 def drafter_of(name: str) -> Learner:
@@ -26,11 +27,15 @@ def drafter_of(name: str) -> Learner:
 
 
 def read(
-    drafter: Learner, prompt: Sequence[int], answer: Sequence[int], limits: DraftLimits
+    drafter: Learner,
+    prompt: Sequence[int],
+    answer: Sequence[int],
+    limits: DraftLimits,
+    recycled: bool = True,
 ) -> list[DraftTree]:
     """Decode a known answer as the loop does; every draft on the way."""
     drafter.begin(prompt)
-    drafter.observe_prompt(prompt, top_ids(prompt))
+    drafter.observe_prompt(prompt, top_ids(prompt) if recycled else None)
     whole = [*prompt, *answer]
     drafts = []
     length = len(prompt) + 1  # the first token comes with the prefill
@@ -38,7 +43,8 @@ def read(
         drafts.append(drafter.draft(request_of(prompt, whole[len(prompt) : length]), limits))
         left = iter([*whole[length:], -1])
         acceptance = accept(drafts[-1], lambda _, __, left=left: next(left, -1))
-        drafter.observe(drafts[-1], acceptance.nodes, top_ids(drafts[-1].token_ids))
+        rows = top_ids(drafts[-1].token_ids) if recycled else None
+        drafter.observe(drafts[-1], acceptance.nodes, rows)
         length += len(acceptance.token_ids)
     return drafts
 
@@ -93,6 +99,64 @@ def test_drafts_begin_at_the_last_token_and_are_the_same_twice(
         assert tree.token_ids[0] in answer
     request = request_of(prompt, answer)
     assert drafter.draft(request, LIMITS) == drafter.draft(request, LIMITS)
+
+
+@EVERY
+def test_a_remembered_answer_can_be_drafted_from_where_the_method_has_a_history(name: str) -> None:
+    drafter = make(name, vocab_size=100)
+    drafter.begin([90, 91])
+    assert drafted(drafter, [90, 91], [1]) == []
+    drafter.remember([90, 91, 1, 2, 3, 4, 5])
+    drafter.begin([92])
+    found = drafted(drafter, [92], [1, 2, 3])
+    assert found[:1] == ([4] if name in WITH_HISTORY else [])
+
+
+@EVERY
+def test_what_is_not_remembered_is_forgotten_when_a_request_begins(name: str) -> None:
+    drafter = make(name, vocab_size=100)
+    before = [7, 8, *range(20, 40)]
+    for answer_length in (2, 8, 30):
+        drafter.begin(before)
+        drafted(drafter, before, [*range(40, 40 + answer_length), 7, 8])
+    drafter.begin([1])
+    for last in (8, 20, 40, 45):
+        assert drafted(drafter, [1], [last]) == []
+
+
+@EVERY
+def test_another_request_is_noticed_without_begin(name: str) -> None:
+    drafter = make(name, vocab_size=100)
+    drafted(drafter, [7, 8, 9, *range(20, 40)], [*range(40, 60), 7, 8])
+    for prompt, answer in (([1, 2, 3, 2], [2]), ([1, 2, 3, 2], [3]), ([8, 5, 1, 2], [1, 8])):
+        fresh = make(name, vocab_size=100)
+        assert drafted(drafter, prompt, answer) == drafted(fresh, prompt, answer)
+
+
+@EVERY
+def test_drafts_do_not_depend_on_how_often_one_was_asked_for(name: str) -> None:
+    prompt, answer = [1, 2, 3, 4, 1, 2], [3, 1, 2, 3, 4, 4, 1, 2, 3, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
+    asked, fresh = (make(name, vocab_size=VOCAB_SIZE) for _ in range(2))
+    for length in range(1, len(answer) + 1):
+        tree = asked.draft(request_of(prompt, answer[:length]), LIMITS)
+    assert fresh.draft(request_of(prompt, answer), LIMITS) == tree
+
+
+@EVERY
+def test_id_0_is_a_token_like_any_other(name: str) -> None:
+    """The ancestor took its match for missing where it was id 0."""
+
+    def shapes(shift: int) -> list[list[tuple[int, ...]]]:
+        drafter = make(name, vocab_size=20)
+        found: list[list[tuple[int, ...]]] = []
+        for answer in ([2, 1, 2, 1, 3, 1, 2], [1, 2, 1, 2, 1, 3, 4, 1, 2, 1, 2, 1, 3, 1, 1, 2]):
+            prompt, shifted = [1 + shift, 2 + shift, 3 + shift], [token + shift for token in answer]
+            for tree in read(drafter, prompt, shifted, LIMITS, recycled=False):
+                found.append([tree.parents, tuple(token - shift for token in tree.token_ids)])
+            drafter.remember([*prompt, *shifted])
+        return found
+
+    assert shapes(-1) == shapes(3)
 
 
 @EVERY
