@@ -13,7 +13,9 @@ making is removed too unless it is remembered, so that a cold run can be made; h
 means nodes that outputs have been through, not nodes with none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import count
 
 from lookahead.candidates import IntArray
 from lookahead.draft import DraftTree, TokenSource
@@ -40,15 +42,13 @@ class _Node:
         self.children: dict[int, _Node] = {}
         self.frequencies = [0.0, 0.0, 0.0]
 
-    @property
-    def output(self) -> float:
+    def outputs(self) -> float:
         """How often an output went through, the answer in the making included."""
         return self.frequencies[ANSWER] + self.frequencies[OUTPUT]
 
-    @property
     def weight(self) -> float:
         """What decides the order."""
-        return (1 - OUTPUT_WEIGHT) * self.frequencies[PROMPT] + OUTPUT_WEIGHT * self.output
+        return (1 - OUTPUT_WEIGHT) * self.frequencies[PROMPT] + OUTPUT_WEIGHT * self.outputs()
 
     @property
     def source(self) -> TokenSource:
@@ -89,13 +89,8 @@ class _Node:
             else:
                 del self.children[token_id]
 
-    def below(self, depth: int) -> Iterator["tuple[_Node, int, _Node]"]:
-        """Nodes down to a depth as (parent, token id, node), depth first, heaviest child first."""
-        children = sorted(self.children.items(), key=lambda item: -item[1].weight)
-        for token_id, child in children:
-            yield self, token_id, child
-            if depth > 1:
-                yield from child.below(depth - 1)
+
+_Found = tuple[_Node, int, _Node]  # parent, token id, node
 
 
 class HierarchicalTrieDrafter:
@@ -117,15 +112,15 @@ class HierarchicalTrieDrafter:
         self._insert_answer()
         query: list[int] = request.token_ids[-QUERY_LENGTH:].tolist()
         size = min(DECODING_LENGTH, limits.max_width) - 1
-        chosen: list[tuple[_Node, int, _Node]] = []
-        match_length = 0
+        match, match_length = _Node(), 0
+        chosen: list[_Found] = []
         while query and len(chosen) + 1 < BRANCH_LENGTH:
             matched = self._match(query)
             if matched is not None and matched.children:
-                chosen = _select(list(matched.below(BRANCH_LENGTH)), size)
-                match_length = len(query)
+                match, match_length = matched, len(query)
+                chosen = _select(match, size)
             query = query[1:]
-        _add(tree, chosen)
+        _add(tree, match, chosen)
         return tree.build(match_length)
 
     def observe(
@@ -181,26 +176,39 @@ class HierarchicalTrieDrafter:
         return node
 
 
-def _select(found: list[tuple[_Node, int, _Node]], size: int) -> list[tuple[_Node, int, _Node]]:
-    """The nodes to draft: half by their output count, then by weight, in the order found."""
-    if len(found) <= size:
-        return found
-    indexes = range(len(found))
-    outputs = [index for index in indexes if found[index][2].output]
-    outputs.sort(key=lambda index: -found[index][2].output)
-    chosen = set(outputs[: (size + 1) // 2])
-    for index in sorted(indexes, key=lambda index: -found[index][2].weight):
-        if len(chosen) >= size:
-            break
-        chosen.add(index)
-    return [found[index] for index in sorted(chosen)]
+def _select(match: _Node, size: int) -> list[_Found]:
+    """The nodes to draft, half by output count and the rest by weight; the heaviest first."""
+    chosen: dict[_Node, _Found] = {}
+    for key, limit in ((_Node.outputs, (size + 1) // 2), (_Node.weight, size)):
+        for found in _greatest(match, key):
+            if len(chosen) >= limit:
+                break
+            chosen[found[2]] = found
+    return sorted(chosen.values(), key=lambda found: -found[2].weight())
 
 
-def _add(tree: TreeBuilder, chosen: list[tuple[_Node, int, _Node]]) -> None:
+def _greatest(match: _Node, key: Callable[[_Node], float]) -> Iterator[_Found]:
+    """Nodes below by a key that never grows on the way down, the greatest first, zero left out."""
+    ticket = count()  # of equal ones, the one found first: parents come before their children
+    frontier: list[tuple[float, int, int, _Found]] = []
+    node, depth = match, 0
+    while True:
+        if depth < BRANCH_LENGTH:
+            for token_id, child in node.children.items():
+                value = key(child)
+                if value:
+                    entry = (-value, next(ticket), depth + 1, (node, token_id, child))
+                    heappush(frontier, entry)
+        if not frontier:
+            return
+        _, _, depth, found = heappop(frontier)
+        yield found
+        node = found[2]
+
+
+def _add(tree: TreeBuilder, match: _Node, chosen: list[_Found]) -> None:
     """Add what was chosen of the trie; a node's parent stands before it or is the match itself."""
-    if not chosen:
-        return
-    nodes = {chosen[0][0]: ROOT}
+    nodes = {match: ROOT}
     for parent, token_id, trie_node in chosen:
         if parent in nodes:
             node = tree.add(nodes[parent], token_id, trie_node.source)
