@@ -27,11 +27,11 @@ def test_equal_beginnings_are_one_branch_and_the_most_frequent_comes_first() -> 
 
 def test_two_tokens_are_asked_first_and_one_where_they_yield_too_little() -> None:
     long = list(range(20, 34))
-    drafter = remembering([8, 1, *long], [7, 1, 3])
-    tree = drafter.draft(request_of([9], [8, 1]), LIMITS)
+    drafter = remembering([8, 0, *long], [7, 0, 3])
+    tree = drafter.draft(request_of([9], [8, 0]), LIMITS)
     assert first_branch(tree) == long[:12]
     assert (tree.match_length, tree.width) == (2, 13)
-    tree = drafter.draft(request_of([9], [7, 1]), DraftLimits(64, 12))
+    tree = drafter.draft(request_of([9], [7, 0]), DraftLimits(64, 12))
     assert tree.match_length == 1
     assert paths(tree) == {(3,), *(tuple(long[:length]) for length in range(1, 13))}
 
@@ -90,3 +90,6 @@ def test_pruning_halves_counts_and_drops_what_was_seen_once() -> None:
     drafter.remember([5_000, 5_001, 5_002, 5_003])  # now 1,024 tries have changed
     assert drafted(drafter, [9_999], [0]) == [1, 2]
     assert drafted(drafter, [9_999], [2_000])[:2] == [2_001, 2_002], "small tries are left alone"
+    for _ in range(2):
+        drafter.remember([0, 9])
+    assert drafted(drafter, [9_999], [0]) == [9], "2 to 1.5"

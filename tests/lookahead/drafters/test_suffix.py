@@ -72,6 +72,14 @@ def test_what_is_unlikelier_than_one_in_ten_is_not_drafted() -> None:
     assert drafted(remembering(*[[1, 2 + at] for at in range(10)]), [99], [1]) == []
 
 
+def test_the_probability_of_a_path_is_what_counts_and_not_its_last_step() -> None:
+    history = [[5, 6, 7, 8, 1, 20 + at] for at in range(4)] + [[5, 6, 7, 8, 2, 3]] * 7
+    tree = remembering(*history).draft(request_of([9], [5, 6, 7, 8]), LIMITS)
+    # 12 times, one of them now: 2 3 (7/12), 1 (4/12), 1 20 (1/12)
+    assert paths(tree) == {(2,), (2, 3), (1,)}
+    assert tree.probabilities[1:] == pytest.approx((7 / 12, 7 / 12, 4 / 12))
+
+
 def test_excluded_tokens_leave_room_for_others() -> None:
     request = request_of([1, 2, 3, 9, 1, 2, 3, 9, 1, 2, 4, 9, 1, 2])
     tree = SuffixDrafter().draft(request, DraftLimits(16, 12, frozenset({3})))
