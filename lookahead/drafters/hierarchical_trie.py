@@ -1,8 +1,8 @@
 """The hierarchical trie of the ancestor, PainlessInferenceAcceleration.
 
 "Lookahead: An Inference Acceleration Framework for Large Language Model with Lossless Generation
-Accuracy", arXiv 2312.12728, §4.2 (trie: branch inserting, branch eliminating, node pruning, trie
-retrieving) and §4.3 (hierarchical multi-branch drafts), with the defaults of its published program:
+Accuracy", arXiv 2312.12728, the sections on the trie (branch inserting, branch eliminating, node
+pruning, retrieving) and on hierarchical multi-branch drafts, with the defaults of its published program:
 decoding length 64, branch length 12, the last two tokens asked, long prefix first, until a prefix
 yields 12 nodes; half of a full draft is kept for output branches, and prompt branches outweigh
 output branches 10,000 to 1 in the other half. A trie per first token; where one has grown to more

@@ -1,6 +1,6 @@
 """LLMA: copy from a reference what follows the answer's last tokens there.
 
-"Inference with Reference: Lossless Acceleration of Large Language Models", arXiv 2304.04487, §2.2,
+"Inference with Reference: Lossless Acceleration of Large Language Models", arXiv 2304.04487, §2,
 with the constants of its published program: a match of n = 5 down to 1 tokens triggers (`--n 1`,
 five at most), the first occurrence of the longest is followed, k = 20 tokens a step are verified:
 the last one said and 19 copied. Matched are tokens of the answer only, and the answer itself is no

@@ -1,7 +1,7 @@
 """Suffix decoding: the best-scoring tree over what followed every suffix of the context.
 
 "SuffixDecoding: A Model-Free Approach to Speeding Up Large Language Model Inference", arXiv
-2411.04975, §3.2-3.4, with the constants of Arctic Inference and its tree variant: two corpora, the
+2411.04975, §3, with the constants of Arctic Inference and its tree variant: two corpora, the
 request's prompt and answer, and all answers; for every match length p up to 63 the likeliest nodes
 are taken greedily, α·p of them (α = 1), none below a probability of 0.1; a node's probability is
 its parent's times its share of the parent's occurrences, one at the very end included; the score is
