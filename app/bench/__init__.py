@@ -34,7 +34,7 @@ _EXIT_INTERRUPTED = 130
 _RUNNERS = {
     "quick": ("app.bench.live_suite", "run_live_suite"),
     "full": ("app.bench.live_suite", "run_live_suite"),
-    "replay": ("app.bench.replay_report", "run_replay_suite"),
+    "replay": ("app.bench.replay_suite", "run_replay_suite"),
     "trie": ("app.bench.trie_suite", "run_trie_suite"),
     "worst-case": ("app.bench.worst_case_suite", "run_worst_case_suite"),
     "turns": ("app.bench.turns_suite", "run_turns_suite"),

@@ -142,7 +142,7 @@ class RecordingStore:
         handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, **_pack(recordings, self._key))
+                np.savez_compressed(file, allow_pickle=False, **_pack(recordings, self._key))
             os.replace(temporary, path)
         finally:
             Path(temporary).unlink(missing_ok=True)

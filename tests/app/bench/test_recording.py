@@ -13,7 +13,12 @@ from app.bench.recording import Recorder, record_missing
 from app.bench.recordings import RecordingKey, RecordingStore, prompt_digest
 from lookahead import DecodingConfig
 from lookahead.loaded_model import LoadedModel
-from tests.lookahead.tiny_models import END_TOKEN_ID, FAMILIES, VOCAB_SIZE, tiny_model
+from tests.lookahead.tiny_models import (
+    END_TOKEN_ID,
+    FAMILIES,
+    VOCAB_SIZE,
+    tiny_model,
+)
 
 pytestmark = pytest.mark.tiny
 
@@ -36,7 +41,7 @@ def plain_answer(model: LoadedModel, prompt: tuple[int, ...], length: int) -> tu
     return finished.token_ids + ended
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "mistral", "gemma3_text"])
 def test_a_batch_gives_every_prompt_the_answer_of_plain_decoding(family: str) -> None:
     model = tiny_model(family)
     prompts = some_prompts(16)
