@@ -2,11 +2,12 @@
 
 "Lookahead: An Inference Acceleration Framework for Large Language Model with Lossless Generation
 Accuracy", arXiv 2312.12728, the sections on the trie (branch inserting, branch eliminating, node
-pruning, retrieving) and on hierarchical multi-branch drafts, with the defaults of its published program:
-decoding length 64, branch length 12, the last two tokens asked, long prefix first, until a prefix
-yields 12 nodes; half of a full draft is kept for output branches, and prompt branches outweigh
-output branches 10,000 to 1 in the other half. A trie per first token; where one has grown to more
-than 512 output nodes, once 1,024 tries have changed, counts are halved and lone ones dropped.
+pruning, retrieving) and on hierarchical multi-branch drafts, with the defaults of its published
+program: decoding length 64, branch length 12, the last two tokens asked, long prefix first, until a
+prefix yields 12 nodes; half of a full draft is kept for output branches, and prompt branches
+outweigh output branches 10,000 to 1 in the other half. A trie per first token; where one has grown
+to more than 512 output nodes, once 1,024 tries have changed, counts are halved and lone ones
+dropped.
 
 What differs: prompt branches are removed when their request ends, not left empty; the answer in the
 making is removed too unless it is remembered, so that a cold run can be made; half for outputs

@@ -1,10 +1,10 @@
 """Token Recycling: what the model held likely behind each token, unrolled into a fixed tree.
 
 "Turning Trash into Treasure: Accelerating Inference of Large Language Models with Token Recycling",
-arXiv 2408.08696, §3: an adjacency matrix of the top 8 next tokens; a static tree, here the published
-one of 80 drafted tokens in six layers; the rows of a verified tree overwrite the matrix, and of a
-token that occurs twice the one further down the tree stays. The matrix lives on from request to
-request.
+arXiv 2408.08696, §3: an adjacency matrix of the top 8 next tokens; a static tree, here the
+published one of 80 drafted tokens in six layers; the rows of a verified tree overwrite the matrix,
+and of a token that occurs twice the one further down the tree stays. The matrix lives on from
+request to request.
 
 What differs: a narrower tree is made of the nodes with most nodes below them, those that the
 published shape itself holds likeliest; a token without a row drafts nothing, where the publication
