@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.bench.live_report import DRAFTING
+from app.bench.live_report import drafting_arms
 from app.bench.measurements import Measurements, rolling_median
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_live_charts"]
+__all__ = ["draw_live_charts", "draw_trie_chart"]
 
 # Okabe and Ito's palette, which colour-blind people can tell apart.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#444444")
 _LONGEST_SHOWN = 15
 _ROLLING = 9  # prompts
-_SMALLEST_PNG_DPI = 130
+_PNG_DPI = 130
 
 
 def draw_live_charts(
@@ -31,7 +31,7 @@ def draw_live_charts(
     Raises:
         OSError: a file cannot be written.
     """
-    arms = [arm for arm in measured.arms if arm in DRAFTING or arm.startswith("drafter-")]
+    arms = drafting_arms(measured)
     if not arms or not measured.of("plain"):
         return []
     charts = (
@@ -43,7 +43,7 @@ def draw_live_charts(
         figure, axes = _new_chart(title)
         draw(axes, measured, titles, arms)
         axes.legend(frameon=False, fontsize="small")
-        figure.savefig(folder / name, dpi=_SMALLEST_PNG_DPI)
+        figure.savefig(folder / name, dpi=_PNG_DPI)
     return [(name, title) for name, title, _ in charts]
 
 
@@ -131,3 +131,34 @@ def _learning(
         )
     axes.set_xlabel(f"prompts answered (median of the last {_ROLLING})")
     axes.set_ylabel("tokens/s")
+
+
+def draw_trie_chart(measured: Sequence[Mapping[str, float]], folder: Path) -> list[tuple[str, str]]:
+    """Draw how drafts, saving and opening grow with the Trie; returns (file name, title).
+
+    Args:
+        measured: for each size, `num_tokens` and the times of `TrieMeasurement`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    lines = (
+        ("draft_p50_ms", "draft p50, ms", 1.0),
+        ("draft_p99_ms", "draft p99, ms", 1.0),
+        ("tail_draft_p99_ms", "draft p99 with the tail full, ms", 1.0),
+        ("open_seconds", "open, ms", 1000.0),
+        ("build_cpu_seconds", "build, ms of CPU", 1000.0),
+    )
+    title = "What the Trie costs as it grows"
+    figure, axes = _new_chart(title)
+    sizes = [one["num_tokens"] for one in measured]
+    for number, (field, label, scale) in enumerate(lines):
+        values = [one[field] * scale for one in measured]
+        axes.plot(sizes, values, marker="o", color=_COLOURS[number], label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("tokens")
+    axes.set_ylabel("milliseconds")
+    axes.legend(frameon=False, fontsize="small")
+    figure.savefig(folder / "trie-growth.png", dpi=_PNG_DPI)
+    return [("trie-growth.png", title)]

@@ -18,7 +18,7 @@ from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
 if TYPE_CHECKING:
-    from lookahead import LoadedModel
+    from lookahead import LoadedModel, Session
 
 __all__ = [
     "ColdArm",
@@ -52,10 +52,11 @@ class Runner(Protocol):
         trie: Trie | None = None,
         successors: SuccessorTable | None = None,
         drafter: Drafter | None = None,
+        session: "Session | None" = None,
         is_one_row: bool = False,
         observe: bool = True,
     ) -> Iterator[Event]:
-        """The events of one answer in a fresh session."""
+        """The events of one answer; `session` None: in a fresh one."""
         ...
 
 
@@ -85,6 +86,7 @@ class EngineRunner:
         trie: Trie | None = None,
         successors: SuccessorTable | None = None,
         drafter: Drafter | None = None,
+        session: "Session | None" = None,
         is_one_row: bool = False,
         observe: bool = True,
     ) -> Iterator[Event]:
@@ -97,6 +99,7 @@ class EngineRunner:
             trie=trie,
             successors=successors,
             drafter=drafter,
+            session=session,
             decoding=DecodingConfig(
                 max_new_tokens=self.max_new_tokens, strict=self.strict and not is_one_row
             ),

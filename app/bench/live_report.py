@@ -9,12 +9,10 @@ from app.bench.interleaving import Row
 from app.bench.measurements import Measurements, decode_rate, total_rate
 from app.bench.reports import Figure, Table, format_estimate, format_number
 
-__all__ = ["COPYING_CATEGORIES", "live_figures", "live_tables"]
+__all__ = ["drafting_arms", "live_figures", "live_tables"]
 
-# Arms that others are measured against, where they took part.
+# Arms that others are measured against, where they took part; all others draft.
 BASES = ("plain", "plain-one-row", "hf-generate", "hf-prompt-lookup", "llama-cpp")
-# Arms that draft.
-DRAFTING = ("cold", "history", "warmed")
 COPYING_CATEGORIES = frozenset({"extraction", "summarization", "rag"})
 
 _TARGET_COPYING_RATIO = 2.3  # bf16 strict, with history, over plain
@@ -24,17 +22,20 @@ _TARGET_DRAFTING_SHARE = 0.04
 def live_tables(measured: Measurements, titles: Mapping[str, str]) -> list[Table]:
     """The tables that people read."""
     tables = [_overview(measured, titles), _ratios(measured, titles)]
-    drafting = _drafting_arms(measured)
+    drafting = drafting_arms(measured)
     for base, words in (("plain", "our plain loop"), ("hf-generate", "HF generate")):
-        if base in measured.arms and drafting:
+        if base in measured.arms and drafting and len(measured.categories) > 1:
             tables.append(_by_category(measured, titles, [*drafting], base, words))
+    if any(measured.totals(arm).drafted_by_source for arm in drafting):
+        tables.append(_by_source(measured, titles, drafting))
     if drafting:
-        tables += [_by_source(measured, titles, drafting), _loops(measured, titles, drafting)]
+        tables.append(_loops(measured, titles, drafting))
     return tables
 
 
-def _drafting_arms(measured: Measurements) -> list[str]:
-    return [arm for arm in measured.arms if arm in DRAFTING or arm.startswith("drafter-")]
+def drafting_arms(measured: Measurements) -> list[str]:
+    """The arms of ours that draft."""
+    return [arm for arm in measured.arms if arm not in BASES]
 
 
 def _overview(measured: Measurements, titles: Mapping[str, str]) -> Table:
@@ -165,7 +166,7 @@ def _arm_figures(measured: Measurements, arm: str, name: str) -> list[Figure]:
         for kind, rate in (("decode", decode_rate), ("total", total_rate)):
             estimate = measured.speedup(arm, base, rate)
             figures.append(Figure.of(f"{name}.{kind}_ratio_over_{base}", estimate, "ratio"))
-    if arm not in _drafting_arms(measured):
+    if arm not in drafting_arms(measured):
         return figures
     share = totals.drafting_share
     figures += [

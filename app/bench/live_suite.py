@@ -61,10 +61,16 @@ def measure(
     arms: Sequence[Arm],
     comparison: Comparison,
     *,
+    prefix: str = "live",
     may_go_on: Callable[[], bool] = lambda: True,
     report: Report = lambda _: None,
 ) -> SuiteReport:
-    """Run the arms over the requests and make the report of all prompts that were finished."""
+    """Run the arms over the requests and make the report of all prompts that were finished.
+
+    Args:
+        prefix: how the names of all figures begin.
+        may_go_on: asked before each prompt.
+    """
     rows: list[Row] = []
 
     def on_prompt(index: int, new_rows: list[Row]) -> None:
@@ -84,12 +90,12 @@ def measure(
     failed = [difference for difference in differences if difference.is_failure]
     num_done = len(measured.of(comparison.reference))
     found = SuiteReport(
-        suite="live",
+        suite=prefix,
         tables=live_tables(measured, titles),
         figures=[
-            *live_figures(measured),
-            Figure("live.failed_texts", len(failed), "answers", 0, is_at_most=True),
-            Figure("live.prompts", num_done, "prompts"),
+            *live_figures(measured, prefix),
+            Figure(f"{prefix}.failed_texts", len(failed), "answers", 0, is_at_most=True),
+            Figure(f"{prefix}.prompts", num_done, "prompts"),
         ],
         rows=[row.as_json() for row in rows],
         notes=_difference_notes(differences, comparison, titles),

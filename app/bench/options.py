@@ -35,9 +35,11 @@ class BenchOptions:
         settings: model, device, dtype, mode, context length.
         prompts: JSON lines to ask; None: the project's own. `warmup`: likewise, to warm the Trie.
         max_new_tokens: of an answer; None: what suits the suite.
-        limit: prompts at most; None: what suits the suite. `warmup_limit`: None: as many.
+        limit: prompts at most, of `trie` tokens, of `start` starts; None: what suits the suite.
+        warmup_limit: prompts to warm with at most; None: as many as are asked.
         drafters: names of further drafters to run.
         gguf: for the arm of llama.cpp; None: that of the embedded model, if it is installed.
+        measure_costs: measure what steps cost here, for the replay's expected speed-up.
         json_path: where the report goes as JSON. `charts`: folder of Markdown and charts.
     """
 
@@ -50,6 +52,7 @@ class BenchOptions:
     warmup_limit: int | None = None
     drafters: tuple[str, ...] = ()
     gguf: Path | None = None
+    measure_costs: bool = False
     json_path: Path | None = None
     charts: Path | None = None
 
@@ -72,7 +75,9 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompts", metavar="FILE", help="JSON lines with id, category, turns")
     parser.add_argument("--warmup", metavar="FILE", help="the same, to warm the Trie with")
     parser.add_argument("--max-new-tokens", metavar="N", help="tokens of an answer at most")
-    parser.add_argument("--limit", metavar="N", help="prompts at most")
+    parser.add_argument(
+        "--limit", metavar="N", help="prompts (trie: tokens, start: starts) at most"
+    )
     parser.add_argument(
         "--warmup-limit", metavar="N", help="prompts to warm with (default: as many as are asked)"
     )
@@ -84,6 +89,11 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         help="measure this drafter, too; can be repeated",
     )
     parser.add_argument("--gguf", metavar="FILE", help="weights for the arm of llama.cpp")
+    parser.add_argument(
+        "--measure-costs",
+        action="store_true",
+        help="suite replay: first measure what a step costs here by its width (minutes)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--charts", metavar="FOLDER", help="write the report and its charts here")
 
@@ -114,6 +124,7 @@ def parse_bench_options(values: Mapping[str, Any], settings: Settings) -> BenchO
         warmup=_path(values.get("warmup")),
         drafters=drafters,
         gguf=_existing(_path(values.get("gguf"))),
+        measure_costs=bool(values.get("measure_costs")),
         json_path=json_path,
         charts=charts,
         **counts,

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,10 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def titled(self, title: str) -> "Table":
+        """The same table under another title."""
+        return replace(self, title=title)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from app.bench.arms import BenchRequest
 from app.bench.prompt_sets import BenchPrompt
@@ -58,6 +59,7 @@ class ScriptedRunner:
         trie: Trie | None = None,
         successors: SuccessorTable | None = None,
         drafter: Drafter | None = None,
+        session: Any = None,
         is_one_row: bool = False,
         observe: bool = True,
     ) -> Iterator[Event]:

@@ -65,7 +65,7 @@ def test_a_bad_line_is_told_with_its_number_and_the_reason(
 ) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text(f"{line('first')}\n\n{bad}\n", encoding="utf-8")
-    with pytest.raises(PromptSetError, match="p.jsonl, line 3: ") as refused:
+    with pytest.raises(PromptSetError, match=r"p\.jsonl, line 3: ") as refused:
         read_prompts(path)
     assert reason in str(refused.value)
 

@@ -1,0 +1,337 @@
+"""The suite `trie`: what the Trie costs in memory and time as it grows.
+
+Text and code of the installed packages, tokenized by the model's tokenizer; every twentieth file is
+kept out, and drafts are made behind places in those. Loads no weights. Called by `app.bench`.
+"""
+
+import random
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.bench.charts import draw_trie_chart
+from app.bench.errors import BenchError
+from app.bench.options import BenchOptions
+from app.bench.reports import Figure, SuiteReport, Table, format_number
+from app.bench.statistics import percentile
+from app.prompting import encode_text, find_control_ids
+from lookahead.candidates import IntArray
+from lookahead.draft import TokenSource
+from lookahead.drafter import DraftLimits, TrieDrafter
+from lookahead.request_view import RequestView
+from lookahead.segment import Segment
+from lookahead.trie import MAX_TAIL_LENGTH, Trie
+from storage import SegmentCache
+
+__all__ = ["Corpus", "TrieMeasurement", "measure_trie", "run_trie_suite"]
+
+SIZES = (100_000, 1_000_000, 10_000_000)  # tokens
+_SUFFIXES = {".py", ".pyi", ".md", ".rst", ".txt"}
+_HELD_OUT = 20  # one file in so many is only drafted behind
+_LONGEST_TEXT = 400_000  # characters of a file; more is left out
+_BATCH = 64  # files tokenized at once
+_NUM_DRAFTS = 3_000
+_CONTEXT_LENGTH = 512
+_LIMITS = DraftLimits(max_width=32, max_depth=15)
+_STEP_LENGTH = 4
+_ANSWER_LENGTH = 256
+_LONG_PROMPT = 8_192
+_SEED = 5
+_TARGET_SIZE = 10_000_000
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Sequences of token ids: those that go into the Trie, and those it never sees."""
+
+    sequences: list[IntArray]
+    held_out: list[IntArray]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that can go into the Trie."""
+        return sum(map(len, self.sequences))
+
+    def limited(self, num_tokens: int) -> list[IntArray]:
+        """The first sequences with so many tokens together, the last one cut."""
+        chosen = []
+        left = num_tokens
+        for sequence in self.sequences:
+            if left <= 0:
+                break
+            chosen.append(sequence[:left])
+            left -= len(chosen[-1])
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class TrieMeasurement:
+    """One size. Drafts and observing in milliseconds of the thread's own CPU time."""
+
+    num_tokens: int
+    bytes_per_token: float
+    build_cpu_seconds: float
+    save_seconds: float
+    open_seconds: float
+    draft_p50_ms: float
+    draft_p99_ms: float
+    draft_p999_ms: float
+    tail_draft_p50_ms: float
+    tail_draft_p99_ms: float
+    tail_draft_p999_ms: float
+    mean_width: float
+    step_observed_p99_ms: float
+    prompt_observed_ms: float
+    answer_added_p99_ms: float
+
+
+# field, title, digits, unit, target at ten million tokens
+_FIELDS: tuple[tuple[str, str, int, str, float | None], ...] = (
+    ("bytes_per_token", "bytes a token", 2, "bytes", 9.0),
+    ("draft_p50_ms", "draft p50 ms", 3, "ms", 0.3),
+    ("draft_p99_ms", "draft p99 ms", 3, "ms", 1.0),
+    ("draft_p999_ms", "draft p99.9 ms", 3, "ms", 5.0),
+    ("tail_draft_p50_ms", "p50, tail full", 3, "ms", 0.3),
+    ("tail_draft_p99_ms", "p99, tail full", 3, "ms", 1.0),
+    ("tail_draft_p999_ms", "p99.9, tail full", 3, "ms", 5.0),
+    ("mean_width", "nodes drafted", 1, "nodes", None),
+    ("step_observed_p99_ms", "step observed ms", 4, "ms", 0.1),
+    ("prompt_observed_ms", "8k prompt ms", 3, "ms", 20.0),
+    ("answer_added_p99_ms", "answer added ms", 3, "ms", None),
+    ("build_cpu_seconds", "build CPU s", 2, "s", 15.0),
+    ("save_seconds", "save all s", 2, "s", None),
+    ("open_seconds", "open s", 2, "s", 0.5),
+)
+
+
+def run_trie_suite(options: BenchOptions, report: Report) -> SuiteReport:
+    """Measure at each size that the corpus and `--limit` allow.
+
+    Raises:
+        BenchError: there are no packages to read.
+        LookaheadError: the tokenizer cannot be loaded.
+    """
+    largest = options.limit or SIZES[-1]
+    sizes = sorted({size for size in SIZES if size < largest} | {largest})
+    tokenizer = _load_tokenizer(options.settings.model, report)
+    corpus = _read_corpus(tokenizer, sizes[-1], report)
+    measured: list[TrieMeasurement] = []
+    is_interrupted = False
+    try:
+        for size in sizes:
+            report(f"Measuring a Trie of {size:,} tokens")
+            measured.append(measure_trie(corpus.limited(size), corpus.held_out, len(tokenizer)))
+            if corpus.num_tokens <= size:
+                break
+    except KeyboardInterrupt:
+        if not measured:
+            raise
+        is_interrupted = True
+    found = _report(measured)
+    found.options = {
+        "tokenizer": Path(options.settings.model).name,
+        "vocabulary": len(tokenizer),
+        "drafts": _NUM_DRAFTS,
+        "draft_width": _LIMITS.max_width,
+    }
+    if corpus.num_tokens < sizes[-1]:
+        found.notes.append(f"The installed packages gave {corpus.num_tokens:,} tokens only.")
+    found.is_interrupted, found.is_complete = is_interrupted, not is_interrupted
+    return found
+
+
+def measure_trie(
+    sequences: Sequence[IntArray], held_out: Sequence[IntArray], vocab_size: int
+) -> TrieMeasurement:
+    """Build a Trie of these sequences and measure it.
+
+    Args:
+        held_out: sequences behind whose places drafts are made; longer ones than a context.
+        vocab_size: ids of answers that are added are drawn below it.
+    """
+    chance = random.Random(_SEED)
+    trie = Trie()
+    started = time.process_time()
+    trie.add_many((None, TokenSource.DOCUMENT, sequence) for sequence in sequences)
+    trie.seal()
+    build_cpu_seconds = time.process_time() - started
+    statistics = trie.statistics()
+    save_seconds, open_seconds = _save_and_open(trie.segment)
+    contexts = _contexts(held_out, chance)
+    sealed = _draft_times(trie, contexts)
+    added = _fill_tail(trie, vocab_size, chance)
+    full = _draft_times(trie, contexts)
+    steps, prompt = _observe_times(held_out, chance)
+    return TrieMeasurement(
+        num_tokens=statistics.num_tokens,
+        bytes_per_token=statistics.num_bytes / statistics.num_tokens,
+        build_cpu_seconds=build_cpu_seconds,
+        save_seconds=save_seconds,
+        open_seconds=open_seconds,
+        draft_p50_ms=percentile(sealed.milliseconds, 50),
+        draft_p99_ms=percentile(sealed.milliseconds, 99),
+        draft_p999_ms=percentile(sealed.milliseconds, 99.9),
+        tail_draft_p50_ms=percentile(full.milliseconds, 50),
+        tail_draft_p99_ms=percentile(full.milliseconds, 99),
+        tail_draft_p999_ms=percentile(full.milliseconds, 99.9),
+        mean_width=sealed.mean_width,
+        step_observed_p99_ms=percentile(steps, 99),
+        prompt_observed_ms=prompt,
+        answer_added_p99_ms=percentile(added, 99),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafts:
+    milliseconds: list[float]
+    mean_width: float
+
+
+def _cpu_milliseconds(action: Callable[[], object]) -> float:
+    """CPU time of this thread: what other programs do does not count."""
+    started = time.thread_time_ns()
+    action()
+    return (time.thread_time_ns() - started) / 1e6
+
+
+def _draft_times(trie: Trie, contexts: Sequence[RequestView]) -> _Drafts:
+    drafter = TrieDrafter(trie, None)
+    for context in contexts[:20]:  # what a first draft sets up is not measured
+        drafter.draft(context, _LIMITS)
+    times: list[float] = []
+    widths: list[int] = []
+    for context in contexts:
+        times.append(
+            _cpu_milliseconds(lambda c=context: widths.append(drafter.draft(c, _LIMITS).width))  # type: ignore[misc]
+        )
+    return _Drafts(times, sum(widths) / len(widths))
+
+
+def _contexts(held_out: Sequence[IntArray], chance: random.Random) -> list[RequestView]:
+    """Conversations that stop at random places of texts that the Trie has not seen."""
+    contexts = []
+    for _ in range(_NUM_DRAFTS):
+        sequence = chance.choice(held_out)
+        end = chance.randrange(_CONTEXT_LENGTH, len(sequence))
+        view = RequestView()
+        view.append(sequence[end - _CONTEXT_LENGTH : end], TokenSource.PROMPT)
+        contexts.append(view)
+    return contexts
+
+
+def _fill_tail(trie: Trie, vocab_size: int, chance: random.Random) -> list[float]:
+    """Add answers until one more would have to be sorted in; the times of adding one."""
+    times = []
+    rng = np.random.default_rng(chance.randrange(2**32))
+    while trie.statistics().tail_length + _ANSWER_LENGTH + 1 <= MAX_TAIL_LENGTH:
+        answer = rng.integers(vocab_size, size=_ANSWER_LENGTH)
+        times.append(_cpu_milliseconds(lambda ids=answer: trie.add(ids)))  # type: ignore[misc]
+    return times
+
+
+def _observe_times(
+    held_out: Sequence[IntArray], chance: random.Random
+) -> tuple[list[float], float]:
+    """Milliseconds until the tokens of a step can be matched, and those of a long prompt."""
+    text = np.resize(np.concatenate(held_out), _LONG_PROMPT)
+    view = RequestView()
+    prompt = _cpu_milliseconds(lambda: view.append(text, TokenSource.PROMPT))
+    steps = []
+    for _ in range(_NUM_DRAFTS):
+        ids = [int(text[chance.randrange(len(text))]) for _ in range(_STEP_LENGTH)]
+        steps.append(_cpu_milliseconds(lambda t=ids: view.append(t, TokenSource.OUTPUT)))  # type: ignore[misc]
+    return steps, prompt
+
+
+def _save_and_open(segment: Segment) -> tuple[float, float]:
+    """Seconds to write the segment as the app does, and to have a Trie of it again."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        cache = SegmentCache(Path(folder) / "segments.db", "bench")
+        started = time.perf_counter()
+        cache.save(1, segment.to_bytes())
+        saved = time.perf_counter()
+        data = cache.load(1)
+        if data is None:
+            raise BenchError("The Trie could not be saved: is there room in the temporary folder?")
+        Trie.from_segment(Segment.from_bytes(data))
+        return saved - started, time.perf_counter() - saved
+
+
+def _load_tokenizer(name: str, report: Report) -> Any:
+    from lookahead.loader import load_tokenizer  # only now: it brings torch in
+
+    return load_tokenizer(name, report)
+
+
+def _read_corpus(tokenizer: Any, num_tokens: int, report: Report) -> Corpus:
+    """Files of the installed packages, tokenized until there are enough."""
+    control_ids = find_control_ids(tokenizer)
+    corpus = Corpus([], [])
+    for number, text in enumerate(_texts()):
+        ids = np.asarray(encode_text(tokenizer, text, control_ids), np.int32)
+        if number % _HELD_OUT == 0 and len(ids) > 2 * _CONTEXT_LENGTH:
+            corpus.held_out.append(ids)
+        else:
+            corpus.sequences.append(ids)
+        if number % _BATCH == 0:
+            report(f"Tokenizing installed packages: {corpus.num_tokens:,} tokens")
+            if corpus.num_tokens >= num_tokens and corpus.held_out:
+                break
+    if not corpus.held_out:
+        raise BenchError("No installed packages were found to read text and code from.")
+    return corpus
+
+
+def _texts() -> Iterator[str]:
+    """Text and code below the folder of installed packages, in a fixed mixed order."""
+    folder = Path(sysconfig.get_paths()["purelib"])
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
+    random.Random(_SEED).shuffle(files)
+    for path in files:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text:
+            yield text[:_LONGEST_TEXT]
+
+
+def _report(measured: Sequence[TrieMeasurement]) -> SuiteReport:
+    rows = []
+    figures = []
+    for one in measured:
+        cells = [f"{one.num_tokens:,}"]
+        for field, _, digits, unit, target in _FIELDS:
+            value = getattr(one, field)
+            cells.append(format_number(value, digits))
+            figures.append(
+                Figure(
+                    f"trie.{one.num_tokens}.{field}",
+                    value,
+                    unit,
+                    target if one.num_tokens == _TARGET_SIZE else None,
+                    is_at_most=True,
+                )
+            )
+        rows.append(tuple(cells))
+    columns = ("tokens", *(title for _, title, _, _, _ in _FIELDS))
+    return SuiteReport(
+        suite="trie",
+        tables=[Table("The Trie as it grows", columns, tuple(rows))],
+        figures=figures,
+        rows=[asdict(one) for one in measured],
+        notes=[
+            f"Drafts of up to {_LIMITS.max_width} nodes behind {_CONTEXT_LENGTH} tokens of text "
+            "the Trie has not seen, in CPU time of the thread. "
+            f"Tail full: {MAX_TAIL_LENGTH:,} words unsorted, the most there can be."
+        ],
+        draw=lambda folder: draw_trie_chart([asdict(one) for one in measured], folder),
+    )

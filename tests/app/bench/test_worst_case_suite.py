@@ -1,0 +1,38 @@
+"""The hostile Trie is hostile: at every place of the answers it drafts, and it is wrong."""
+
+from itertools import pairwise
+
+from app.bench.worst_case_suite import hostile_sequences
+from lookahead.draft import TokenSource
+from lookahead.drafter import DraftLimits, TrieDrafter
+from lookahead.request_view import RequestView
+from lookahead.trie import Trie
+
+PROMPT = tuple(range(100, 130))
+ANSWER = tuple((at * at) % 97 for at in range(60))  # tokens come back, with others behind them
+VOCAB_SIZE = 512
+
+
+def test_at_every_place_of_the_answer_the_hostile_trie_drafts_and_is_wrong() -> None:
+    """Its first version knew eight tokens before each place, and so every transition that is right:
+    what it drafted was accepted, and the run was faster than plain."""
+    trie = Trie()
+    wrong = hostile_sequences(PROMPT, ANSWER, VOCAB_SIZE)
+    trie.add_many((None, TokenSource.HISTORY, ids) for ids in wrong)
+    drafter = TrieDrafter(trie, None)
+    for length, right in enumerate(ANSWER):
+        request = RequestView()
+        last = [*PROMPT, *ANSWER[:length]][-1]
+        request.append([500, last], TokenSource.PROMPT)  # nothing of its own to match
+        draft = drafter.draft(request, DraftLimits(16, 15))
+        assert draft.width == 16
+        assert right not in draft.children()[0]
+
+
+def test_hostile_sequences_hold_no_transition_of_the_text() -> None:
+    transitions = set(pairwise([*PROMPT, *ANSWER]))
+    sequences = list(hostile_sequences(PROMPT, ANSWER, VOCAB_SIZE))
+    assert all(transitions.isdisjoint(pairwise(ids)) for ids in sequences)
+    assert {ids[0] for ids in sequences} == {PROMPT[-1], *ANSWER[:-1]}
+    assert all(0 <= token_id < VOCAB_SIZE for ids in sequences for token_id in ids)
+    assert sequences == list(hostile_sequences(PROMPT, ANSWER, VOCAB_SIZE))
