@@ -104,6 +104,12 @@ def test_the_page_reaches_engine_and_database_through_the_services_only() -> Non
     assert set(offenders(page, {"lookahead", "storage", "torch", "transformers"})) == found
 
 
+def test_the_benchmark_knows_no_page_and_only_the_command_line_knows_it() -> None:
+    assert offenders(users_in("app.bench"), WEB | PAGE) == []
+    others = [name for name in MODULES if not is_in(name, {"app.bench", "app.cli"})]
+    assert offenders(others, {"app.bench"}) == []
+
+
 def test_sql_is_only_in_storage() -> None:
     assert offenders(users_in("app", "lookahead"), {"sqlite3", "sqlite_utils"}) == []
 

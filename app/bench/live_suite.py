@@ -196,7 +196,7 @@ def _difference_notes(
             notes += [str(difference) for difference in own[:_MOST_DIFFERENCES_NAMED]]
         else:
             notes.append(
-                f"{titles[name]}: {len(own)} texts differ from those of {reference}, first at "
+                f"{titles[name]}: {len(own)} of the texts are not those of {reference}, first at "
                 f"prompt {own[0].prompt_id}, token {own[0].index}. It computes its numbers in "
                 "another way, and is not held to them."
             )

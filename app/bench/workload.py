@@ -49,7 +49,11 @@ class Workload:
         return EngineRunner(self.model, max_new_tokens, self.strict, temperature)
 
     def requests(self, prompts: PromptSet) -> list[BenchRequest]:
-        """First turns as token ids; what the model cannot read is left out, and noted."""
+        """First turns as token ids; what the model cannot read is left out, and noted.
+
+        Raises:
+            BenchError: it can read none.
+        """
         requests = []
         for seed, prompt in enumerate(prompts.prompts):
             try:
@@ -58,6 +62,8 @@ class Workload:
                 self.notes.append(f"Prompt {prompt.id} was left out: {error}")
                 continue
             requests.append(BenchRequest(prompt, ids, seed))
+        if not requests:
+            raise BenchError(f"The model can read none of the prompts of {prompts.name}.")
         return requests
 
     def describe(self) -> dict[str, Any]:
