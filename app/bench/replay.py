@@ -35,11 +35,16 @@ DEFAULT_DEPTH = DecodingConfig().max_draft_depth
 
 @dataclass(frozen=True, slots=True)
 class RecordedPrompt:
-    """A prompt of the benchmark with what was recorded for it."""
+    """A prompt of the benchmark with what was recorded for it.
+
+    Args:
+        is_looping: whether the answer ends in an exact loop, which is easy to draft.
+    """
 
     id: str
     category: str
     recording: Recording
+    is_looping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class PromptReplay:
 
     id: str
     category: str
+    is_looping: bool = False
     num_tokens: int = 0
     accepted_lengths: list[int] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
@@ -114,6 +120,12 @@ class ReplayResult:
     def of_category(self, category: str) -> "ReplayResult":
         """The prompts of one category alone."""
         kept = tuple(prompt for prompt in self.prompts if prompt.category == category)
+        return ReplayResult(self.drafter, self.setting, kept)
+
+    @property
+    def not_looping(self) -> "ReplayResult":
+        """The prompts whose answers do not end in an exact loop."""
+        kept = tuple(prompt for prompt in self.prompts if not prompt.is_looping)
         return ReplayResult(self.drafter, self.setting, kept)
 
     @property
@@ -212,7 +224,7 @@ class _Replayed:
                 f"{self._room} are asked for."
             )
         self._request = RequestView()
-        self._result = PromptReplay(prompt.id, prompt.category)
+        self._result = PromptReplay(prompt.id, prompt.category, prompt.is_looping)
 
     def run(self) -> PromptReplay:
         """Prefill, then steps until the recorded answer is spent."""

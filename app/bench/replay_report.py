@@ -49,6 +49,7 @@ def replay_figures(results: Sequence[ReplayResult], curves: Sequence[CostCurve])
         mat = result.tokens_per_step
         figures += [
             Figure(f"{name}.mat.{end}", mat, "tokens/step", target),
+            Figure(f"{name}.mat_not_looping.{end}", _value(result.not_looping), "tokens/step"),
             Figure(f"{name}.mean_width.{end}", result.mean_width, "rows"),
             Figure(f"{name}.draft_time.{end}", result.draft_milliseconds, "ms/step"),
         ]
@@ -101,12 +102,17 @@ def _by_category(results: Sequence[ReplayResult]) -> Table:
     shown = [result for result in results if result.setting.with_prompt_rows]
     categories = shown[0].categories if shown else ()
     rows = [
-        (_title(result), *(_mat(result.of_category(category)) for category in categories))
+        (
+            _title(result),
+            *(_mat(result.of_category(category)) for category in categories),
+            _mat(result.not_looping),
+            _mat(result),
+        )
         for result in shown
     ]
     width = shown[0].setting.width if shown else 0
     title = f"Tokens per step by category, width {width}"
-    return Table(title, ("drafter", *categories), tuple(rows))
+    return Table(title, ("drafter", *categories, "not looping", "all"), tuple(rows))
 
 
 def _by_curve(results: Sequence[ReplayResult], curves: Sequence[CostCurve]) -> Table:
@@ -161,8 +167,13 @@ def _by_source(results: Sequence[ReplayResult]) -> Table:
     return Table(f"Drafts at width {width}", columns, tuple(rows))
 
 
+def _value(result: ReplayResult | None) -> float | None:
+    """Tokens per step; None where there was no step."""
+    return result.tokens_per_step if result is not None and result.num_steps else None
+
+
 def _mat(result: ReplayResult | None) -> str:
-    return format_number(result.tokens_per_step if result is not None else None)
+    return format_number(_value(result))
 
 
 def _shown_width(widths: Sequence[int]) -> int:

@@ -25,6 +25,7 @@ from app.bench.recordings import Recording, RecordingKey, RecordingStore, prompt
 from app.bench.replay import RecordedPrompt, ReplayResult, ReplaySetting, replay
 from app.bench.replay_report import draw_replay_chart, replay_figures, replay_rows, replay_tables
 from app.bench.reports import SuiteReport
+from app.bench.statistics import loop_length
 from app.prompting import MessageTooLongError, PromptBuilder, Turn
 from lookahead import drafters
 from lookahead.known_facts import KnownFacts
@@ -124,7 +125,7 @@ def _same_steps(one: ReplayResult, other: ReplayResult) -> bool:
 def _recorded_prompts(
     options: BenchOptions, prompt_set: PromptSet, report: Report
 ) -> tuple[list[RecordedPrompt], list[str]]:
-    """The prompts category by category, with their recordings, and notes on those left out."""
+    """The prompts category by category, with their recordings, and notes on them."""
     recorder = _PromptRecorder(options, report)
     notes: list[str] = []
     chosen: list[tuple[BenchPrompt, tuple[int, ...]]] = []
@@ -139,10 +140,15 @@ def _recorded_prompts(
     if not chosen:
         raise BenchError(f"The model can read none of the prompts of {prompt_set.name}.")
     recordings = recorder.recordings([ids for _, ids in chosen])
-    return [
-        RecordedPrompt(prompt.id, prompt.category, recordings[prompt_digest(ids)])
-        for prompt, ids in chosen
-    ], notes
+    prompts = []
+    for prompt, ids in chosen:
+        recording = recordings[prompt_digest(ids)]
+        ends = recording.model.end_token_ids
+        is_looping = loop_length([i for i in recording.answer_ids if i not in ends]) > 0
+        prompts.append(RecordedPrompt(prompt.id, prompt.category, recording, is_looping))
+    num_looping = sum(prompt.is_looping for prompt in prompts)
+    notes.append(f"{num_looping} of {len(prompts)} answers end in an exact loop.")
+    return prompts, notes
 
 
 class _PromptRecorder:

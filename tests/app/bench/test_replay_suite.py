@@ -69,6 +69,7 @@ def a_result(
         PromptReplay(
             name,
             category,
+            is_looping=name == "b",
             accepted_lengths=accepted,
             widths=[width] * len(accepted),
             accepted_by_source=Counter({TokenSource.OUTPUT: 3, TokenSource.RECYCLED: 1}),
@@ -101,13 +102,22 @@ def test_figures_have_stable_names_and_ours_must_beat_the_best_of_the_others() -
     assert figures["replay.trie.cold.draft_time.w32"].value == 0.0
 
 
+def test_answers_that_loop_are_left_out_where_the_figure_says_so() -> None:
+    looping = PromptReplay("b", "any", is_looping=True, accepted_lengths=[15], widths=[16])
+    other = PromptReplay("a", "any", accepted_lengths=[1, 1, 1], widths=[16, 16, 16])
+    result = ReplayResult("suffix", ReplaySetting(16), (looping, other))
+    figures = {figure.name: figure.value for figure in replay_figures([result], [])}
+    assert figures["replay.suffix.cold.mat.w16"] == 22 / 4
+    assert figures["replay.suffix.cold.mat_not_looping.w16"] == 2.0
+
+
 def test_tables_have_a_row_for_every_drafter_and_setting() -> None:
     by_width, by_category, by_curve, by_source = replay_tables(RESULTS, [FLAT])
     assert by_width.columns == ("drafter", "16", "32")
     assert by_width.rows[0] == ("trie, cold", "3.00", "3.00")
     assert ("trie, history", "–", "4.00") in by_width.rows
-    assert by_category.columns == ("drafter", "first", "second")
-    assert ("suffix, history", "5.00", "5.00") in by_category.rows
+    assert by_category.columns == ("drafter", "first", "second", "not looping", "all")
+    assert ("suffix, history", "5.00", "5.00", "5.00", "5.00") in by_category.rows
     assert by_curve.rows[0] == ("trie, cold", "2.93 at 16")
     assert by_source.rows[0][:3] == ("trie, cold", "32.0", "6.5")
     assert "75.0" in by_source.rows[0]
