@@ -7,8 +7,9 @@ import pytest
 
 from app.bench.arms import Arm, ArmResult, BenchRequest
 from app.bench.engine_arms import ColdArm, HistoryArm, PlainArm, WarmedArm, warm
-from app.bench.interleaving import Comparison, rotated
+from app.bench.interleaving import Comparison, Row, first_difference, rotated
 from app.bench.live_suite import measure
+from app.bench.measurements import Measurements, decode_rate
 from app.bench.reports import Figure, SuiteReport
 from tests.app.bench.scripted_runner import ScriptedRunner, scripted_requests
 
@@ -94,7 +95,8 @@ def test_another_library_may_say_something_else() -> None:
     arms: list[Arm] = [Stock(), PlainArm(runner), ColdArm(runner)]
     report = measure(scripted_requests(3), arms, Comparison("plain", frozenset({"cold"})))
     assert report.failures == []
-    assert any(note.startswith("HF generate: 3 of the texts are not those of ours, plain") for note in report.notes)
+    told = "HF generate: 3 of the texts are not those of ours, plain"
+    assert any(note.startswith(told) for note in report.notes)
 
 
 def test_the_order_rotates_and_every_arm_is_first_equally_often() -> None:
@@ -113,8 +115,9 @@ def test_arms_know_what_their_titles_say_and_nothing_else() -> None:
     trie, successors = warm(runner, requests[:2], lambda _: None)
     before = trie.statistics().num_sequences
     runner.calls.clear()
+    arms = (ColdArm(runner), WarmedArm(runner, trie, successors))
     for request in requests:
-        for arm in (ColdArm(runner), WarmedArm(runner, trie, successors)):
+        for arm in arms:
             arm.run(request)
     cold = [used for at, (_, used) in enumerate(runner.calls) if at % 2 == 0]
     assert len({id(used) for used in cold}) == 3
@@ -164,3 +167,28 @@ def test_times_are_taken_between_the_tokens() -> None:
     assert (result.num_nodes, result.num_rows) == (12, 12)
     assert result.drafted_by_source == result.accepted_by_source == {"history": 6}
     assert result.draft_seconds == pytest.approx(0.06)
+    plain = PlainArm(runner).run(scripted_requests(1)[0])
+    assert (plain.num_nodes, plain.num_rows) == (11, 22)  # padding counts as rows
+
+
+def test_an_answer_that_ends_early_differs_where_it_ends() -> None:
+    assert first_difference((1, 2, 3), (1, 2)) == 2
+    assert first_difference((1, 2), (1, 2, 3)) == 2
+    assert first_difference((1, 2, 3), (1, 9, 3)) == 1
+    assert first_difference((1, 2), [1, 2]) is None
+
+
+def test_ratios_are_of_pairs_and_of_the_rows_asked_for() -> None:
+    def row(prompt_id: str, category: str, arm: str, seconds: float, loop: int = 0) -> Row:
+        result = ArmResult((1, 2, 3), 1, 0.0, seconds, seconds, Counter({0: 2}))
+        return Row(prompt_id, category, 0, arm, 0, 5, result, loop_length=loop)
+
+    rows = [row("a", "qa", "plain", 4.0), row("a", "qa", "cold", 2.0)]
+    rows += [row("b", "rag", "plain", 6.0, loop=2), row("b", "rag", "cold", 2.0)]
+    rows += [row("c", "rag", "plain", 1.0)]  # its pair is missing
+    measured = Measurements(rows)
+    assert measured.ratios("cold", "plain", decode_rate) == [2.0, 3.0]
+    assert measured.ratios("cold", "plain", decode_rate, lambda r: r.category == "rag") == [3.0]
+    assert measured.ratios("cold", "plain", decode_rate, lambda r: not r.is_looping) == [2.0]
+    assert measured.loop_share("plain") == 2 / 9
+    assert measured.totals("plain").decode_rate == pytest.approx(6 / 11)

@@ -57,7 +57,7 @@ def test_percentiles_interpolate() -> None:
         ([9, 9, *[1, 2, 3] * 10, 1], 28),  # the last period may be cut
         ([*[1, 2, 3] * 10, 4], 0),  # it ended before the end
         ([*range(20), *range(20)], 20),
-        ([*range(20), *range(19)], 0),  # not two whole periods
+        ([*range(50, 80), *range(20), *range(10)], 0),  # not two whole periods
         ([0] * 40, 39),  # token 0 is an ordinary token
     ],
 )

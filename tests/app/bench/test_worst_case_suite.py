@@ -35,4 +35,7 @@ def test_hostile_sequences_hold_no_transition_of_the_text() -> None:
     assert all(transitions.isdisjoint(pairwise(ids)) for ids in sequences)
     assert {ids[0] for ids in sequences} == {PROMPT[-1], *ANSWER[:-1]}
     assert all(0 <= token_id < VOCAB_SIZE for ids in sequences for token_id in ids)
+    ring = (0, 1, 2, 3) * 5  # in a vocabulary so small that chance alone would hit one
+    few = list(hostile_sequences(ring[:4], ring[4:], 5))
+    assert all(set(pairwise(ring)).isdisjoint(pairwise(ids)) for ids in few)
     assert sequences == list(hostile_sequences(PROMPT, ANSWER, VOCAB_SIZE))
