@@ -5,10 +5,9 @@ kept out, and drafts are made behind places in those. Loads no weights. Called b
 """
 
 import random
-import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from app.bench.charts import draw_trie_chart
+from app.bench.corpus import read_corpus
 from app.bench.errors import BenchError
 from app.bench.options import BenchOptions
 from app.bench.reports import Figure, SuiteReport, Table, format_number
 from app.bench.statistics import percentile
-from app.prompting import encode_text, find_control_ids
 from lookahead.candidates import IntArray
 from lookahead.draft import TokenSource
 from lookahead.drafter import DraftLimits, TrieDrafter
@@ -29,13 +28,9 @@ from lookahead.segment import Segment
 from lookahead.trie import MAX_TAIL_LENGTH, Trie
 from storage import SegmentCache
 
-__all__ = ["Corpus", "TrieMeasurement", "measure_trie", "run_trie_suite"]
+__all__ = ["TrieMeasurement", "measure_trie", "run_trie_suite"]
 
 SIZES = (100_000, 1_000_000, 10_000_000)  # tokens
-_SUFFIXES = {".py", ".pyi", ".md", ".rst", ".txt"}
-_HELD_OUT = 20  # one file in so many is only drafted behind
-_LONGEST_TEXT = 400_000  # characters of a file; more is left out
-_BATCH = 64  # files tokenized at once
 _NUM_DRAFTS = 3_000
 _CONTEXT_LENGTH = 512
 _LIMITS = DraftLimits(max_width=32, max_depth=15)
@@ -46,30 +41,6 @@ _SEED = 5
 _TARGET_SIZE = 10_000_000
 
 Report = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """Sequences of token ids: those that go into the Trie, and those it never sees."""
-
-    sequences: list[IntArray]
-    held_out: list[IntArray]
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens that can go into the Trie."""
-        return sum(map(len, self.sequences))
-
-    def limited(self, num_tokens: int) -> list[IntArray]:
-        """The first sequences with so many tokens together, the last one cut."""
-        chosen = []
-        left = num_tokens
-        for sequence in self.sequences:
-            if left <= 0:
-                break
-            chosen.append(sequence[:left])
-            left -= len(chosen[-1])
-        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +93,7 @@ def run_trie_suite(options: BenchOptions, report: Report) -> SuiteReport:
     largest = options.limit or SIZES[-1]
     sizes = sorted({size for size in SIZES if size < largest} | {largest})
     tokenizer = _load_tokenizer(options.settings.model, report)
-    corpus = _read_corpus(tokenizer, sizes[-1], report)
+    corpus = read_corpus(tokenizer, sizes[-1], 2 * _CONTEXT_LENGTH, report)
     measured: list[TrieMeasurement] = []
     is_interrupted = False
     try:
@@ -269,39 +240,6 @@ def _load_tokenizer(name: str, report: Report) -> Any:
     from lookahead.loader import load_tokenizer  # only now: it brings torch in
 
     return load_tokenizer(name, report)
-
-
-def _read_corpus(tokenizer: Any, num_tokens: int, report: Report) -> Corpus:
-    """Files of the installed packages, tokenized until there are enough."""
-    control_ids = find_control_ids(tokenizer)
-    corpus = Corpus([], [])
-    for number, text in enumerate(_texts()):
-        ids = np.asarray(encode_text(tokenizer, text, control_ids), np.int32)
-        if number % _HELD_OUT == 0 and len(ids) > 2 * _CONTEXT_LENGTH:
-            corpus.held_out.append(ids)
-        else:
-            corpus.sequences.append(ids)
-        if number % _BATCH == 0:
-            report(f"Tokenizing installed packages: {corpus.num_tokens:,} tokens")
-            if corpus.num_tokens >= num_tokens and corpus.held_out:
-                break
-    if not corpus.held_out:
-        raise BenchError("No installed packages were found to read text and code from.")
-    return corpus
-
-
-def _texts() -> Iterator[str]:
-    """Text and code below the folder of installed packages, in a fixed mixed order."""
-    folder = Path(sysconfig.get_paths()["purelib"])
-    files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
-    random.Random(_SEED).shuffle(files)
-    for path in files:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        if text:
-            yield text[:_LONGEST_TEXT]
 
 
 def _report(measured: Sequence[TrieMeasurement]) -> SuiteReport:

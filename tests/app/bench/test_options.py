@@ -1,6 +1,8 @@
 """`launch.py bench`: what reaches the benchmark, and what is refused before a model loads."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,12 @@ def test_a_bad_line_of_prompts_is_told_before_a_model_loads(
 
 def test_every_suite_has_a_runner() -> None:
     assert set(bench.SUITES) == bench._RUNNERS.keys()
+
+
+@pytest.mark.real
+def test_the_command_line_waits_for_neither_torch_nor_matplotlib() -> None:
+    script = "import sys, app.cli, app.bench.live_suite as _\n"
+    script += "print({'torch', 'matplotlib'} & set(sys.modules))"
+    command = [sys.executable, "-c", script]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told.stdout == "set()\n"

@@ -1,11 +1,17 @@
 """The Trie's suite on sequences small enough to measure in a moment. No time is asserted."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from app.bench import corpus as corpus_module
 from app.bench import trie_suite
+from app.bench.corpus import Corpus, read_corpus
+from app.bench.errors import BenchError
 from app.bench.options import BenchOptions
-from app.bench.trie_suite import Corpus, measure_trie, run_trie_suite
+from app.bench.trie_suite import measure_trie, run_trie_suite
+from tests.app.scripted_engine import ByteTokenizer
 
 VOCAB_SIZE = 50
 
@@ -42,7 +48,7 @@ def test_a_corpus_is_cut_to_the_token() -> None:
 def test_sizes_end_where_the_corpus_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trie_suite, "SIZES", (5_000, 10_000, 100_000))
     monkeypatch.setattr(trie_suite, "_TARGET_SIZE", 10_000)
-    monkeypatch.setattr(trie_suite, "_read_corpus", lambda *_: corpus())
+    monkeypatch.setattr(trie_suite, "read_corpus", lambda *_: corpus())
     monkeypatch.setattr(trie_suite, "_load_tokenizer", lambda *_: range(VOCAB_SIZE))
     report = run_trie_suite(BenchOptions(suite="trie"), lambda _: None)
     assert [row["num_tokens"] for row in report.rows] == [5_000, 10_000, 22_000]
@@ -52,3 +58,19 @@ def test_sizes_end_where_the_corpus_does(monkeypatch: pytest.MonkeyPatch) -> Non
     assert figures["trie.5000.bytes_per_token"].target is None
     limited = run_trie_suite(BenchOptions(suite="trie", limit=7_000), lambda _: None)
     assert [row["num_tokens"] for row in limited.rows] == [5_000, 7_000]
+
+
+def test_the_corpus_is_the_installed_packages_with_every_twentieth_file_held_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(corpus_module.sysconfig, "get_paths", lambda: {"purelib": str(tmp_path)})
+    with pytest.raises(BenchError, match="No installed packages"):
+        read_corpus(ByteTokenizer(), 1_000, 50, lambda _: None)
+    for number in range(60):
+        (tmp_path / f"m{number}.py").write_text(f"x = {number:04}\n" * 10)
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "image.png").write_text("no text")
+    found = read_corpus(ByteTokenizer(), 10_000, 50, lambda _: None)
+    assert (len(found.sequences), len(found.held_out)) == (57, 3)
+    again = read_corpus(ByteTokenizer(), 10_000, 50, lambda _: None)
+    assert [ids.tolist() for ids in again.sequences] == [ids.tolist() for ids in found.sequences]
