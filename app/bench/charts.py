@@ -42,7 +42,7 @@ def draw_live_charts(
     for name, title, draw in charts:
         figure, axes = _new_chart(title)
         draw(axes, measured, titles, arms)
-        axes.legend(frameon=False, fontsize="small")
+        figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize="small")
         figure.savefig(folder / name, dpi=_PNG_DPI)
     return [(name, title) for name, title, _ in charts]
 
@@ -58,6 +58,7 @@ def _new_chart(title: str) -> "tuple[Any, Axes]":
     axes.set_title(title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
     return figure, axes
 
 
@@ -129,6 +130,7 @@ def _learning(
             color="#999999" if arm == "plain" else _COLOURS[(number - 1) % len(_COLOURS)],
             label=titles[arm],
         )
+    axes.set_ylim(bottom=0)
     axes.set_xlabel(f"prompts answered (median of the last {_ROLLING})")
     axes.set_ylabel("tokens/s")
 
@@ -159,6 +161,6 @@ def draw_trie_chart(measured: Sequence[Mapping[str, float]], folder: Path) -> li
     axes.set_yscale("log")
     axes.set_xlabel("tokens")
     axes.set_ylabel("milliseconds")
-    axes.legend(frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     figure.savefig(folder / "trie-growth.png", dpi=_PNG_DPI)
     return [("trie-growth.png", title)]
