@@ -69,6 +69,7 @@ def replay_rows(results: Sequence[ReplayResult]) -> list[dict[str, Any]]:
             "width": result.setting.width,
             "tokens_per_step": result.tokens_per_step,
             "mean_width": result.mean_width,
+            "widths": {str(width): steps for width, steps in sorted(result.widths.items())},
             "acceptance_rate": result.acceptance_rate,
             "accepted_by_source": dict(sorted(result.accepted_by_source.items())),
             "draft_milliseconds": result.draft_milliseconds,
