@@ -192,6 +192,8 @@ def _timed_steps(
 class _FixedShapes:
     """Drafts trees of given widths in turns, of a token that is never chosen."""
 
+    reads_rows = True  # what our own drafter costs
+
     def __init__(self, widths: Sequence[int], num_steps: int, token_id: int) -> None:
         self._shapes = [typical_parents(widths[step % len(widths)]) for step in range(num_steps)]
         self._token_id = token_id

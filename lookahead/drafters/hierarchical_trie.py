@@ -97,6 +97,8 @@ _Found = tuple[_Node, int, _Node]  # parent, token id, node
 class HierarchicalTrieDrafter:
     """Trees cut from a trie of prompts and outputs; history is the outputs of before."""
 
+    reads_rows = False
+
     def __init__(self) -> None:
         self._context = OwnContext()
         self._tries: dict[int, _Node] = {}  # by first token

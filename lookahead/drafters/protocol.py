@@ -39,6 +39,8 @@ class Learner(Drafter, Protocol):
 class NoHistory:
     """The part of `Learner` of a method that reads nothing but the request before it."""
 
+    reads_rows = False
+
     def begin(self, prompt_ids: Sequence[int]) -> None:
         """See `Learner`. Nothing is kept."""
 

@@ -48,6 +48,8 @@ class _Speculation:
 class SuffixDrafter:
     """Trees of estimated probabilities; history is the answers of before."""
 
+    reads_rows = False
+
     def __init__(self) -> None:
         self._context = OwnContext()
         self._answers: IntArray = np.empty(0, np.int32)  # remembered, a border behind each

@@ -40,6 +40,8 @@ SHAPE = (
 class TokenRecyclingDrafter(NoHistory):
     """The static tree read off a matrix `[vocab_size, 8]`."""
 
+    reads_rows = True
+
     def __init__(self, vocab_size: int) -> None:
         self._matrix = SuccessorTable(vocab_size)
 

@@ -21,6 +21,8 @@ __all__ = ["TrieLearner"]
 class TrieLearner:
     """Trie and table are the caller's: what it learns stays in them."""
 
+    reads_rows = True
+
     def __init__(
         self,
         trie: Trie,
