@@ -71,9 +71,9 @@ def read_corpus(
             corpus.sequences.append(ids)
         if number % _REPORT_EVERY == 0:
             report(f"Tokenizing installed packages: {corpus.num_tokens:,} tokens")
-            if corpus.num_tokens >= num_tokens and corpus.held_out:
+            if corpus.num_tokens >= num_tokens and len(corpus.held_out) > 1:
                 break
-    if not corpus.held_out:
+    if len(corpus.held_out) < 2:  # one to draft behind, one to fill the tail with
         raise BenchError("No installed packages were found to read text and code from.")
     return corpus
 

@@ -10,7 +10,9 @@ from app.bench import trie_suite
 from app.bench.corpus import Corpus, read_corpus
 from app.bench.errors import BenchError
 from app.bench.options import BenchOptions
+from app.bench.reports import SuiteReport
 from app.bench.trie_suite import measure_trie, run_trie_suite
+from lookahead.trie import Trie
 from tests.app.scripted_engine import ByteTokenizer
 
 VOCAB_SIZE = 50
@@ -25,16 +27,23 @@ def corpus(num_sequences: int = 20) -> Corpus:
 @pytest.fixture
 def few_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trie_suite, "_NUM_DRAFTS", 25)
+    monkeypatch.setattr(trie_suite, "_NUM_LONG_DRAFTS", 5)
 
 
 @pytest.mark.usefixtures("few_drafts")
 def test_a_trie_is_measured_whole() -> None:
     one = corpus()
-    measured = measure_trie(one.sequences, one.held_out, VOCAB_SIZE)
+    measured = measure_trie(one.sequences, one.held_out)
     assert measured.num_tokens == 22_000
     assert 8.0 < measured.bytes_per_token < 8.2
     assert measured.mean_width > 16
-    for name in ("draft_p50_ms", "tail_draft_p99_ms", "answer_added_p99_ms", "open_seconds"):
+    for name in (
+        "draft_p50_ms",
+        "tail_draft_p99_ms",
+        "answer_added_p99_ms",
+        "open_seconds",
+        "long_draft_p99_ms",
+    ):
         assert getattr(measured, name) > 0
     assert measured.draft_p50_ms <= measured.draft_p99_ms <= measured.draft_p999_ms
 
@@ -74,3 +83,33 @@ def test_the_corpus_is_the_installed_packages_with_every_twentieth_file_held_out
     assert (len(found.sequences), len(found.held_out)) == (57, 3)
     again = read_corpus(ByteTokenizer(), 10_000, 50, lambda _: None)
     assert [ids.tolist() for ids in again.sequences] == [ids.tolist() for ids in found.sequences]
+
+
+@pytest.mark.usefixtures("few_drafts")
+def test_the_tail_is_text_that_is_not_drafted_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was ids by chance, which nothing matches: drafts beside a full tail cost what they did
+    without one."""
+    one = corpus()
+    tails: list[np.ndarray] = []
+    monkeypatch.setattr(
+        Trie, "add", lambda self, ids, add=Trie.add: (tails.append(ids), add(self, ids))[1]
+    )
+    measure_trie(one.sequences, one.held_out)
+    assert tails
+    allowed = {tuple(w) for w in np.lib.stride_tricks.sliding_window_view(one.held_out[1], 9)}
+    assert tuple(tails[0][:9]) in allowed
+    assert tuple(tails[1][:9]) in allowed
+
+
+def test_nothing_but_the_tokenizer_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fetched the weights, of which it reads none."""
+    from app import bench
+    from app.terminal import Terminal
+
+    asked: list[dict[str, bool]] = []
+    monkeypatch.setattr(bench, "prepare_model", lambda *_, **how: asked.append(how))
+    monkeypatch.setattr(bench, "_runner", lambda _: lambda *_: SuiteReport("x"))
+    monkeypatch.setattr("app.bench.machine._accelerator", lambda: "none")
+    for suite in ("trie", "start"):
+        assert bench.run(BenchOptions(suite=suite), Terminal()) == 0
+    assert [how["with_weights"] for how in asked] == [False, True]
