@@ -80,9 +80,7 @@ def _run(arguments: list[str], terminal: Terminal) -> int:
     if options["command"] == "import":
         return _import(settings, options["paths"], terminal, as_json=options["json"])
     if options["command"] == "bench":
-        bench_options = parse_bench_options(options, settings)
-        _prepare_model(settings, terminal)
-        return run_bench(bench_options, terminal)
+        return run_bench(parse_bench_options(options, settings), terminal)
     return _chat(settings, terminal)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.bench.errors import BenchError
 from app.bench.options import SUITES, BenchOptions, add_bench_options, parse_bench_options
+from lookahead.model_source import prepare_model
 
 if TYPE_CHECKING:
     from app.bench.reports import SuiteReport
@@ -49,14 +50,43 @@ def run(options: BenchOptions, terminal: "Terminal") -> int:
 
     Raises:
         BenchError: the run cannot be made, or a file cannot be written.
+        LookaheadError: the model cannot be used.
     """
+    from app.bench.report_files import ReportFiles
+    from app.bench.reports import as_text
+
+    _check_files(options)
+    settings = options.settings
+    prepare_model(
+        settings.model,
+        terminal.progress,
+        may_download=not settings.offline,
+        with_weights=options.suite != "trie",
+    )
+    terminal.end_progress()
     found = _runner(options.suite)(options, terminal.progress)
-    for line in _as_text(found):
+    if options.compare is not None:
+        from app.bench.comparing import add_comparison
+
+        add_comparison(found, options.compare)
+    for line in as_text(found):
         terminal.result(line)
-    _write(options, found)
-    if found.is_interrupted:
-        return _EXIT_INTERRUPTED
-    return _EXIT_FAILED if found.failures else 0
+    ReportFiles(options).write(found)
+    if found.failures:  # also where it was interrupted afterwards
+        return _EXIT_FAILED
+    return _EXIT_INTERRUPTED if found.is_interrupted else 0
+
+
+def _check_files(options: BenchOptions) -> None:
+    """Read what is asked, before a model is fetched or loaded. Raises BenchError."""
+    if options.suite not in ("trie", "start"):
+        from app.bench.workload import read_prompt_sets
+
+        read_prompt_sets(options)
+    if options.compare is not None:
+        from app.bench.comparing import read_report
+
+        read_report(options.compare)
 
 
 def _runner(suite: str) -> "Callable[[BenchOptions, Callable[[str], None]], SuiteReport]":
@@ -64,26 +94,3 @@ def _runner(suite: str) -> "Callable[[BenchOptions, Callable[[str], None]], Suit
     runner: Callable[[BenchOptions, Callable[[str], None]], SuiteReport]
     runner = getattr(import_module(module), function)
     return runner
-
-
-def _as_text(found: "SuiteReport") -> list[str]:
-    from app.bench.reports import as_text
-
-    return as_text(found)
-
-
-def _write(options: BenchOptions, found: "SuiteReport") -> None:
-    """The files that were asked for: JSON, and a folder with Markdown and charts."""
-    from app.bench.machine import describe_machine, describe_versions
-    from app.bench.reports import as_markdown, write_json
-
-    machine, versions = describe_machine(), describe_versions()
-    try:
-        if options.json_path is not None:
-            write_json(options.json_path, found, machine, versions)
-        if options.charts is not None:
-            charts = found.draw(options.charts)
-            page = as_markdown(found, machine, versions, charts)
-            (options.charts / "report.md").write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise BenchError(f"The report could not be written: {error}.") from error

@@ -37,6 +37,9 @@ class ArmResult:
         total_seconds: the whole call, with what is done after the last token.
         accepted_lengths: decode steps by the drafted tokens that each accepted.
         num_rows: rows of all decode steps, padding included; `num_nodes` without it. 0: unknown.
+        draft_seconds: of the decode steps, drafting and learning from rows.
+        remember_seconds: making history of the answer, after the call; None: nothing is kept.
+        known_length: tokens of the Trie that was drafted from.
     """
 
     token_ids: tuple[int, ...] = ()
@@ -50,6 +53,8 @@ class ArmResult:
     drafted_by_source: Counter[str] = field(default_factory=Counter)
     accepted_by_source: Counter[str] = field(default_factory=Counter)
     draft_seconds: float = 0.0
+    remember_seconds: float | None = None
+    known_length: int = 0
     reused_length: int = 0
     prefilled_length: int = 0
 

@@ -1,16 +1,18 @@
 """The arms of our own engine: plain, with a Trie that is empty, grows or was warmed, any drafter.
 
 What outlives a prompt in an arm is what its title says, and nothing else: each arm has its own
-Trie, its own recycled successors, and a fresh session for every prompt.
+Trie, its own recycled successors, and a fresh session for every prompt. One rule for the times of
+all: what a drafter begins with at the prompt is prefill, drafting and learning from rows belong to
+the decode steps, and what makes history of a finished answer, sealing with it, is apart.
 """
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from app.bench.arms import ArmResult, BenchRequest, Clock, watch_events
+from app.bench.arms import Arm, ArmResult, BenchRequest, Clock, watch_events
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.drafter import Drafter
 from lookahead.events import Event
@@ -28,6 +30,7 @@ __all__ = [
     "PlainArm",
     "Runner",
     "WarmedArm",
+    "rehearse",
     "warm",
 ]
 
@@ -54,9 +57,8 @@ class Runner(Protocol):
         drafter: Drafter | None = None,
         session: "Session | None" = None,
         is_one_row: bool = False,
-        observe: bool = True,
     ) -> Iterator[Event]:
-        """The events of one answer; `session` None: in a fresh one."""
+        """The events of one answer, nothing added to the Trie; `session` None: in a fresh one."""
         ...
 
 
@@ -88,7 +90,6 @@ class EngineRunner:
         drafter: Drafter | None = None,
         session: "Session | None" = None,
         is_one_row: bool = False,
-        observe: bool = True,
     ) -> Iterator[Event]:
         """See `Runner`."""
         import lookahead
@@ -104,7 +105,7 @@ class EngineRunner:
                 max_new_tokens=self.max_new_tokens, strict=self.strict and not is_one_row
             ),
             sampling=SamplingConfig(temperature=self.temperature, seed=request.seed),
-            observe=observe,
+            observe=False,  # what is remembered is measured apart
         )
 
 
@@ -155,13 +156,21 @@ class HistoryArm:
         self._successors = SuccessorTable(runner.vocab_size)
 
     def run(self, request: BenchRequest) -> ArmResult:
-        """See `Arm`. Sealing, which the app does while nothing is asked, is not measured."""
-        if self._trie.needs_sealing:
-            self._trie.seal()
-        return watch_events(
+        """See `Arm`."""
+        known_length = self._trie.statistics().num_tokens
+        result = watch_events(
             lambda: self._runner.generate(request, trie=self._trie, successors=self._successors),
             self._runner.clock,
         )
+        result.known_length = known_length
+
+        def remember() -> None:
+            self._trie.add([*request.prompt_ids, *result.token_ids])
+            if self._trie.needs_sealing:
+                self._trie.seal()
+
+        result.remember_seconds = _seconds(self._runner.clock, remember)
+        return result
 
 
 class WarmedArm:
@@ -185,12 +194,12 @@ class WarmedArm:
     def run(self, request: BenchRequest) -> ArmResult:
         """See `Arm`."""
         successors = copy.deepcopy(self._successors)
-        return watch_events(
-            lambda: self._runner.generate(
-                request, trie=self._trie, successors=successors, observe=False
-            ),
+        result = watch_events(
+            lambda: self._runner.generate(request, trie=self._trie, successors=successors),
             self._runner.clock,
         )
+        result.known_length = self._trie.statistics().num_tokens
+        return result
 
 
 class DrafterArm:
@@ -205,7 +214,7 @@ class DrafterArm:
         self.title = f"drafter {drafter_name}"
 
     def run(self, request: BenchRequest) -> ArmResult:
-        """See `Arm`. What the drafter does at the prompt counts as prefill."""
+        """See `Arm`."""
 
         def generate() -> Iterator[Event]:
             self._drafter.begin(request.prompt_ids)
@@ -213,18 +222,51 @@ class DrafterArm:
             yield from self._runner.generate(request, drafter=self._drafter)
 
         result = watch_events(generate, self._runner.clock)
-        self._drafter.remember([*request.prompt_ids, *result.token_ids])
+        ids = [*request.prompt_ids, *result.token_ids]
+        result.remember_seconds = _seconds(self._runner.clock, lambda: self._drafter.remember(ids))
         return result
 
 
+def _seconds(clock: Clock, action: Callable[[], None]) -> float:
+    started = clock()
+    action()
+    return clock() - started
+
+
 def warm(
-    runner: Runner, requests: Iterable[BenchRequest], report: Callable[[BenchRequest], None]
+    runner: Runner,
+    requests: Iterable[BenchRequest],
+    report: Callable[[BenchRequest], None],
+    may_go_on: Callable[[], bool] = lambda: True,
 ) -> tuple[Trie, SuccessorTable]:
-    """A Trie with the model's own answers to these requests, sealed, and what was recycled."""
+    """A Trie with the model's own answers to these requests, sealed, and what was recycled.
+
+    Args:
+        may_go_on: asked before each.
+    """
     trie, successors = Trie(), SuccessorTable(runner.vocab_size)
     for request in requests:
+        if not may_go_on():
+            break
         report(request)
-        for _ in runner.generate(request, trie=trie, successors=successors):
-            pass
+        result = watch_events(
+            lambda r=request: runner.generate(r, trie=trie, successors=successors),  # type: ignore[misc]
+            runner.clock,
+        )
+        trie.add([*request.prompt_ids, *result.token_ids])
+        if trie.needs_sealing:
+            trie.seal()
     trie.seal()
     return trie, successors
+
+
+def rehearse(arms: Sequence[Arm], request: BenchRequest, report: Callable[[str], None]) -> None:
+    """Answer once with each arm: what a first call sets up is not measured.
+
+    Args:
+        arms: with stores that are thrown away.
+        request: one that is not measured.
+    """
+    for arm in arms:
+        report(f"Warming up: {arm.title}")
+        arm.run(request)

@@ -1,26 +1,31 @@
-"""Runs arms side by side, prompt by prompt, in an order that rotates, and compares their texts.
+"""Runs arms side by side, prompt by prompt, in a balanced order, and compares their texts.
 
 Whatever slows the machine for a while then slows all arms alike, and no arm is always the first to
 touch a prompt. Knows arms and answers; no model, no statistics. Called by the live suites.
 """
 
 import hashlib
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from app.bench.arms import Arm, ArmResult, BenchRequest
 from app.bench.statistics import loop_length
+from lookahead.divergence import first_difference
 
 __all__ = [
     "Comparison",
     "Difference",
     "Row",
     "Verdict",
-    "first_difference",
-    "rotated",
+    "arm_order",
     "run_interleaved",
 ]
+
+ArmT = TypeVar("ArmT")
+
+_SEED = 7
 
 # What a difference between two answers means: "tie", "bug", or why it cannot be told.
 Verdict = Callable[[BenchRequest, Sequence[int], Sequence[int]], str]
@@ -59,6 +64,7 @@ class Comparison:
 
     Args:
         reference: name of the arm compared with.
+        arms: names of those compared; None: all.
         must_match: names of arms whose difference may fail the run; of others it is reported.
         judge: gives the verdict of a difference that may fail the run; `tie` does not.
     """
@@ -66,6 +72,7 @@ class Comparison:
     reference: str
     must_match: frozenset[str]
     judge: Verdict = lambda _request, _expected, _found: "difference"
+    arms: frozenset[str] | None = None
 
     def check(self, request: BenchRequest, results: Mapping[str, ArmResult]) -> list[Difference]:
         """The differences at one prompt."""
@@ -74,7 +81,7 @@ class Comparison:
         for name, result in results.items():
             found = result.token_ids
             index = first_difference(expected, found)
-            if index is None:
+            if index is None or (self.arms is not None and name not in self.arms):
                 continue
             is_bound = name in self.must_match
             verdict = "another text"
@@ -100,6 +107,7 @@ class Row:
     """One answer of one arm, as statistics and JSON want it.
 
     Args:
+        prompt_sha256: of the prompt's ids: pairs are made of answers to the same prompt only.
         turn: which turn of the conversation, from 0.
         position: the arm's place in the order in which the arms ran at this prompt.
     """
@@ -113,6 +121,28 @@ class Row:
     result: ArmResult
     loop_length: int = 0
     difference: Difference | None = field(default=None)
+    prompt_sha256: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        request: BenchRequest,
+        arm: str,
+        position: int,
+        result: ArmResult,
+        *,
+        turn: int = 0,
+        difference: Difference | None = None,
+    ) -> "Row":
+        """The row of one answer to this request."""
+        return cls(
+            *(request.prompt.id, request.prompt.category, turn, arm, position),
+            prompt_length=len(request.prompt_ids),
+            result=result,
+            loop_length=loop_length(result.token_ids),
+            difference=difference,
+            prompt_sha256=_digest(request.prompt_ids),
+        )
 
     @property
     def is_looping(self) -> bool:
@@ -141,35 +171,39 @@ class Row:
             "drafted_by_source": dict(result.drafted_by_source),
             "accepted_by_source": dict(result.accepted_by_source),
             "draft_seconds": result.draft_seconds,
+            "remember_seconds": result.remember_seconds,
+            "known_length": result.known_length,
             "reused_length": result.reused_length,
             "prefilled_length": result.prefilled_length,
             "loop_length": self.loop_length,
-            "text_sha256": hashlib.sha256(repr(tuple(result.token_ids)).encode()).hexdigest()[:16],
+            "prompt_sha256": self.prompt_sha256,
+            "text_sha256": _digest(result.token_ids),
+            "decode_rate": result.decode_rate,
             "differs_at": None if self.difference is None else self.difference.index,
         }
 
 
-def first_difference(expected: Sequence[int], found: Sequence[int]) -> int | None:
-    """Index of the first token that differs; None where both are equal."""
-    if tuple(expected) == tuple(found):
-        return None
-    shared = zip(expected, found, strict=False)
-    return next(
-        (at for at, (one, other) in enumerate(shared) if one != other),
-        min(len(expected), len(found)),
-    )
+def _digest(token_ids: Sequence[int]) -> str:
+    return hashlib.sha256(repr(tuple(token_ids)).encode()).hexdigest()[:16]
 
 
-def rotated(arms: Sequence[Arm], turn: int) -> list[Arm]:
-    """The arms in the order of one prompt: each is first, second, … equally often."""
-    start = turn % len(arms)
-    return [*arms[start:], *arms[:start]]
+def arm_order(arms: Sequence[ArmT], index: int) -> list[ArmT]:
+    """The order of the arms at one prompt: by chance, always the same, and balanced.
+
+    In each block of as many prompts as there are arms, each arm stands at each place once.
+    """
+    block, place = divmod(index, len(arms))
+    chance = random.Random(_SEED + block)
+    mixed = list(arms)
+    chance.shuffle(mixed)
+    start = chance.sample(range(len(arms)), len(arms))[place]
+    return [*mixed[start:], *mixed[:start]]
 
 
 def run_interleaved(
     requests: Sequence[BenchRequest],
     arms: Sequence[Arm],
-    comparison: Comparison,
+    comparisons: Sequence[Comparison],
     *,
     on_prompt: Callable[[int, list[Row]], None],
     may_go_on: Callable[[], bool] = lambda: True,
@@ -183,23 +217,14 @@ def run_interleaved(
     for index, request in enumerate(requests):
         if not may_go_on():
             return
-        order = rotated(arms, index)
+        order = arm_order(arms, index)
         done = {arm.name: arm.run(request) for arm in order}
         results = {arm.name: done[arm.name] for arm in arms}
-        found = {difference.arm: difference for difference in comparison.check(request, results)}
+        differences = [d for comparison in comparisons for d in comparison.check(request, results)]
+        found = {difference.arm: difference for difference in differences}
         positions = {arm.name: position for position, arm in enumerate(order)}
         rows = [
-            Row(
-                prompt_id=request.prompt.id,
-                category=request.prompt.category,
-                turn=0,
-                arm=name,
-                position=positions[name],
-                prompt_length=len(request.prompt_ids),
-                result=result,
-                loop_length=loop_length(result.token_ids),
-                difference=found.get(name),
-            )
+            Row.of(request, name, positions[name], result, difference=found.get(name))
             for name, result in results.items()
         ]
         on_prompt(index, rows)

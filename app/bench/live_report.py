@@ -3,10 +3,10 @@
 Knows the names of arms and what is compared with what. Called by the live suites.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from app.bench.interleaving import Row
-from app.bench.measurements import Measurements, decode_rate, total_rate
+from app.bench.measurements import ArmTotals, Measurements, decode_rate, total_rate
 from app.bench.reports import Figure, Table, format_estimate, format_number
 
 __all__ = ["drafting_arms", "live_figures", "live_tables"]
@@ -16,7 +16,8 @@ BASES = ("plain", "plain-one-row", "hf-generate", "hf-prompt-lookup", "llama-cpp
 COPYING_CATEGORIES = frozenset({"extraction", "summarization", "rag"})
 
 _TARGET_COPYING_RATIO = 2.3  # bf16 strict, with history, over plain
-_TARGET_DRAFTING_SHARE = 0.04
+_TARGET_DRAFTING_SHARE = 0.04  # with a Trie of so many tokens:
+_TARGET_KNOWN_LENGTH = 2_000_000
 
 
 def live_tables(measured: Measurements, titles: Mapping[str, str]) -> list[Table]:
@@ -30,6 +31,8 @@ def live_tables(measured: Measurements, titles: Mapping[str, str]) -> list[Table
         tables.append(_by_source(measured, titles, drafting))
     if drafting:
         tables.append(_loops(measured, titles, drafting))
+    if len(measured.categories) > 1:
+        tables += [_arm_by_category(measured, arm, titles[arm]) for arm in measured.arms]
     return tables
 
 
@@ -38,31 +41,49 @@ def drafting_arms(measured: Measurements) -> list[str]:
     return [arm for arm in measured.arms if arm not in BASES]
 
 
+_COLUMNS = (
+    *("answers", "tokens", "decode tokens/s", "total tokens/s", "first token ms"),
+    *("tokens per step", "width", "rows", "accepted %", "drafting %"),
+)
+
+
 def _overview(measured: Measurements, titles: Mapping[str, str]) -> Table:
     rows = []
     for arm in measured.arms:
         totals = measured.totals(arm)
-        share = totals.drafting_share
-        rows.append(
-            (
-                titles[arm],
-                str(totals.num_answers),
-                f"{totals.num_tokens:,}",
-                format_number(totals.decode_rate, 1),
-                format_number(totals.total_rate, 1),
-                format_number(totals.first_token_seconds.value * 1000, 0),
-                format_number(totals.tokens_per_step),
-                format_number(totals.mean_width, 1),
-                format_number(totals.mean_rows, 1),
-                format_number(None if share is None else share * 100, 1),
-                str(totals.num_different),
-            )
-        )
-    columns = (
-        *("arm", "answers", "tokens", "decode tokens/s", "total tokens/s", "first token ms"),
-        *("tokens per step", "width", "rows", "drafting %", "texts that differ"),
+        rows.append((titles[arm], *_cells(totals), str(totals.num_different)))
+    return Table("All prompts", ("arm", *_COLUMNS, "texts that differ"), tuple(rows))
+
+
+def _arm_by_category(measured: Measurements, arm: str, title: str) -> Table:
+    rows = [
+        (category, *_cells(measured.totals(arm, _is_of(category))))
+        for category in measured.categories
+    ]
+    return Table(f"{title}, by category", ("category", *_COLUMNS), tuple(rows), is_detail=True)
+
+
+def _cells(totals: ArmTotals) -> tuple[str, ...]:
+    return (
+        str(totals.num_answers),
+        f"{totals.num_tokens:,}",
+        format_number(totals.decode_rate, 1),
+        format_number(totals.total_rate, 1),
+        format_number(totals.first_token_seconds.value * 1000, 0),
+        format_number(totals.tokens_per_step),
+        format_number(totals.mean_width, 1),
+        format_number(totals.mean_rows, 1),
+        _percent(totals.acceptance_rate),
+        _percent(totals.drafting_share),
     )
-    return Table("All prompts", columns, tuple(rows))
+
+
+def _percent(share: float | None) -> str:
+    return format_number(None if share is None else share * 100, 1)
+
+
+def _is_of(category: str) -> Callable[[Row], bool]:
+    return lambda row: row.category == category
 
 
 def _ratios(measured: Measurements, titles: Mapping[str, str]) -> Table:
@@ -87,13 +108,9 @@ def _by_category(
 ) -> Table:
     rows = []
     for category in measured.categories:
-        cells = [
-            format_estimate(
-                measured.speedup(arm, base, keep=lambda row, c=category: row.category == c)  # type: ignore[misc]
-            )
-            for arm in arms
-        ]
-        count = len(measured.of(base, lambda row, c=category: row.category == c))  # type: ignore[misc]
+        keep = _is_of(category)
+        cells = [format_estimate(measured.speedup(arm, base, keep=keep)) for arm in arms]
+        count = len(measured.of(base, keep))
         rows.append((category, str(count), *cells))
     return Table(
         f"Decode speed over {words}, by category",
@@ -143,48 +160,85 @@ def _is_straight(row: Row) -> bool:
     return not row.is_looping
 
 
-def live_figures(measured: Measurements, prefix: str = "live") -> list[Figure]:
-    """Every number under its stable name, `live.<arm>.<what>`."""
+def live_figures(
+    measured: Measurements, prefix: str = "live", *, is_promised: bool = False
+) -> list[Figure]:
+    """Every number under its stable name, `live.<arm>.<what>` and `live.<arm>.<what>.<of what>`.
+
+    Args:
+        is_promised: the speed-up that was promised is of this dtype and mode.
+    """
     figures = []
     for arm in measured.arms:
-        figures += _arm_figures(measured, arm, f"{prefix}.{arm}")
+        name = f"{prefix}.{arm}"
+        figures += _totals_figures(measured.totals(arm), name)
+        figures += _ratio_figures(measured, arm, name)
+        if arm in drafting_arms(measured):
+            figures += _over_plain_figures(measured, arm, name, is_promised=is_promised)
+        if len(measured.categories) > 1:
+            for category in measured.categories:
+                totals = measured.totals(arm, _is_of(category))
+                figures += _totals_figures(totals, name, f".{category}")
     figures.append(Figure(f"{prefix}.loop_share", measured.loop_share("plain"), "share"))
     return figures
 
 
-def _arm_figures(measured: Measurements, arm: str, name: str) -> list[Figure]:
-    totals = measured.totals(arm)
+def _totals_figures(totals: ArmTotals, name: str, end: str = "") -> list[Figure]:
+    """What is counted over the answers of one arm; `end`: of which category."""
     figures = [
-        Figure(f"{name}.decode_tokens_per_second", totals.decode_rate, "tokens/s"),
-        Figure(f"{name}.total_tokens_per_second", totals.total_rate, "tokens/s"),
-        Figure.of(f"{name}.first_token_seconds", totals.first_token_seconds, "s"),
-        Figure(f"{name}.tokens_per_step", totals.tokens_per_step, "tokens"),
+        Figure(f"{name}.decode_tokens_per_second{end}", totals.decode_rate, "tokens/s"),
+        Figure(f"{name}.total_tokens_per_second{end}", totals.total_rate, "tokens/s"),
+        Figure.of(f"{name}.first_token_seconds{end}", totals.first_token_seconds, "s"),
+        Figure(f"{name}.tokens_per_step{end}", totals.tokens_per_step, "tokens"),
     ]
+    if not totals.drafted_by_source:
+        return figures
+    is_full = totals.least_known_length >= _TARGET_KNOWN_LENGTH
+    target = _TARGET_DRAFTING_SHARE if is_full and not end else None
+    share = totals.drafting_share
+    figures += [
+        Figure(f"{name}.mean_width{end}", totals.mean_width, "nodes"),
+        Figure(f"{name}.mean_rows{end}", totals.mean_rows, "rows"),
+        Figure(f"{name}.drafting_share{end}", share, "share", target, is_at_most=True),
+        Figure(f"{name}.acceptance_rate{end}", totals.acceptance_rate, "share"),
+    ]
+    for source, num_drafted in sorted(totals.drafted_by_source.items()):
+        accepted = totals.accepted_by_source[source] / num_drafted
+        figures.append(Figure(f"{name}.acceptance_rate_{source}{end}", accepted, "share"))
+    if totals.remember_seconds.count:
+        figures.append(Figure.of(f"{name}.remember_seconds{end}", totals.remember_seconds, "s"))
+    return figures
+
+
+def _ratio_figures(measured: Measurements, arm: str, name: str) -> list[Figure]:
+    """Over every baseline; where texts differ, of the pairs with the same text, too."""
+    figures = []
     for base in BASES:
         if base not in measured.arms or base == arm:
             continue
         for kind, rate in (("decode", decode_rate), ("total", total_rate)):
-            estimate = measured.speedup(arm, base, rate)
-            figures.append(Figure.of(f"{name}.{kind}_ratio_over_{base}", estimate, "ratio"))
-    if arm not in drafting_arms(measured):
-        return figures
-    share = totals.drafting_share
-    figures += [
-        Figure(f"{name}.mean_width", totals.mean_width, "nodes"),
-        Figure(f"{name}.mean_rows", totals.mean_rows, "rows"),
-        Figure(f"{name}.drafting_share", share, "share", _TARGET_DRAFTING_SHARE, is_at_most=True),
-    ]
+            ratio = f"{name}.{kind}_ratio_over_{base}"
+            figures.append(Figure.of(ratio, measured.speedup(arm, base, rate), "ratio"))
+            same = measured.speedup(arm, base, rate, same_text=True)
+            figures.append(Figure.of(f"{ratio}.same_text", same, "ratio"))
+        different = measured.num_different_texts(arm, base)
+        figures.append(Figure(f"{name}.texts_not_of_{base}", different, "answers"))
+    return figures
+
+
+def _over_plain_figures(
+    measured: Measurements, arm: str, name: str, *, is_promised: bool
+) -> list[Figure]:
+    """Decode speed over plain, of parts of the prompts."""
     over_plain = f"{name}.decode_ratio_over_plain"
     straight = measured.speedup(arm, "plain", keep=_is_straight)
-    figures.append(Figure.of(f"{over_plain}.not_looping", straight, "ratio"))
     copying = measured.speedup(arm, "plain", keep=lambda row: row.category in COPYING_CATEGORIES)
-    target = _TARGET_COPYING_RATIO if arm == "history" else None
-    figures.append(Figure.of(f"{over_plain}.copying", copying, "ratio", target))
+    target = _TARGET_COPYING_RATIO if arm == "history" and is_promised else None
+    figures = [
+        Figure.of(f"{over_plain}.not_looping", straight, "ratio"),
+        Figure.of(f"{over_plain}.copying", copying, "ratio", target),
+    ]
     for category in measured.categories:
-        estimate = measured.speedup(
-            arm,
-            "plain",
-            keep=lambda row, c=category: row.category == c,  # type: ignore[misc]
-        )
+        estimate = measured.speedup(arm, "plain", keep=_is_of(category))
         figures.append(Figure.of(f"{over_plain}.{category}", estimate, "ratio"))
     return figures

@@ -46,6 +46,13 @@ class ArmTotals:
     drafted_by_source: Counter[str]
     accepted_by_source: Counter[str]
     num_different: int
+    remember_seconds: Estimate
+    least_known_length: int
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted of drafted tokens."""
+        return _quotient(self.accepted_by_source.total(), self.drafted_by_source.total())
 
 
 class Measurements:
@@ -72,17 +79,23 @@ class Measurements:
         return [row for row in self._results.get(arm, {}).values() if keep(row)]
 
     def ratios(
-        self, arm: str, base: str, rate: Rate, keep: Callable[[Row], bool] = lambda _: True
+        self,
+        arm: str,
+        base: str,
+        rate: Rate,
+        keep: Callable[[Row], bool] = lambda _: True,
+        *,
+        same_text: bool = False,
     ) -> list[float]:
         """Rate of `arm` over that of `base`, for every prompt at which both have one.
 
         Args:
             keep: asked of the row of `base`.
+            same_text: leave out pairs whose answers differ.
         """
         ratios = []
-        for key, base_row in self._results.get(base, {}).items():
-            row = self._results.get(arm, {}).get(key)
-            if row is None or not keep(base_row):
+        for base_row, row in self.pairs(arm, base):
+            if not keep(base_row) or (same_text and not _is_same_text(base_row, row)):
                 continue
             ours, theirs = rate(row.result), rate(base_row.result)
             if ours is not None and theirs is not None:
@@ -95,9 +108,24 @@ class Measurements:
         base: str,
         rate: Rate = decode_rate,
         keep: Callable[[Row], bool] = lambda _: True,
+        *,
+        same_text: bool = False,
     ) -> Estimate:
         """Median of the ratios, with its interval."""
-        return estimate_median(self.ratios(arm, base, rate, keep))
+        return estimate_median(self.ratios(arm, base, rate, keep, same_text=same_text))
+
+    def pairs(self, arm: str, base: str) -> list[tuple[Row, Row]]:
+        """Rows of `base` and `arm` that answer the very same prompt."""
+        others = self._results.get(arm, {})
+        return [
+            (row, others[key])
+            for key, row in self._results.get(base, {}).items()
+            if key in others and others[key].prompt_sha256 == row.prompt_sha256
+        ]
+
+    def num_different_texts(self, arm: str, base: str) -> int:
+        """Pairs whose answers are not the same."""
+        return sum(not _is_same_text(row, other) for row, other in self.pairs(arm, base))
 
     def totals(self, arm: str, keep: Callable[[Row], bool] = lambda _: True) -> ArmTotals:
         """Sums over the answers of one arm."""
@@ -129,6 +157,10 @@ class Measurements:
             drafted_by_source=_sum_of(result.drafted_by_source for result in results),
             accepted_by_source=_sum_of(result.accepted_by_source for result in results),
             num_different=sum(row.difference is not None for row in rows),
+            remember_seconds=estimate_median(
+                [r.remember_seconds for r in results if r.remember_seconds is not None]
+            ),
+            least_known_length=min((r.known_length for r in results), default=0),
         )
 
     def loop_share(self, arm: str) -> float | None:
@@ -137,6 +169,10 @@ class Measurements:
         return _quotient(
             sum(row.loop_length for row in rows), sum(len(row.result.token_ids) for row in rows)
         )
+
+
+def _is_same_text(one: Row, other: Row) -> bool:
+    return one.result.token_ids == other.result.token_ids
 
 
 def _sum_of(counters: Iterable[Counter[Key]]) -> Counter[Key]:

@@ -7,6 +7,7 @@ import argparse
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,25 @@ SUITES = ("quick", "full", "replay", "trie", "worst-case", "turns", "start")
 
 _DEFAULT_LENGTHS = {"quick": 24, "full": 128, "replay": 256, "worst-case": 48, "turns": 48}
 _DEFAULT_LIMITS = {"quick": 13, "worst-case": 13, "turns": 8}
+_ASKING = ("prompts", "max_new_tokens", "limit")
+_LIVE = (*_ASKING, "warmup", "warmup_limit", "drafters", "gguf", "compare")
+_USED = {  # suite → the options that it reads, beside those of every suite
+    "quick": _LIVE,
+    "full": _LIVE,
+    "replay": (*_ASKING, "drafters", "measure_costs"),
+    "trie": ("limit",),
+    "worst-case": (*_ASKING, "compare"),
+    "turns": (*_ASKING, "compare"),
+    "start": ("limit",),
+}
+_FLAGS = {
+    "prompts": "--prompts",
+    "warmup": "--warmup",
+    "drafters": "--drafter",
+    "gguf": "--gguf",
+    "measure_costs": "--measure-costs",
+    "compare": "--compare",
+}
 _COUNTS = {
     "max_new_tokens": "--max-new-tokens",
     "limit": "--limit",
@@ -40,6 +60,7 @@ class BenchOptions:
         drafters: names of further drafters to run.
         gguf: for the arm of llama.cpp; None: that of the embedded model, if it is installed.
         measure_costs: measure what steps cost here, for the replay's expected speed-up.
+        compare: the JSON of an earlier run, to hold this one against.
         json_path: where the report goes as JSON. `charts`: folder of Markdown and charts.
     """
 
@@ -53,6 +74,7 @@ class BenchOptions:
     drafters: tuple[str, ...] = ()
     gguf: Path | None = None
     measure_costs: bool = False
+    compare: Path | None = None
     json_path: Path | None = None
     charts: Path | None = None
 
@@ -64,9 +86,7 @@ class BenchOptions:
     @property
     def num_prompts(self) -> int | None:
         """Prompts at most; None: all."""
-        if self.limit is None and self.prompts is None:
-            return _DEFAULT_LIMITS.get(self.suite)
-        return self.limit
+        return self.limit or _DEFAULT_LIMITS.get(self.suite)
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +114,9 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="suite replay: first measure what a step costs here by its width (minutes)",
     )
+    parser.add_argument(
+        "--compare", metavar="FILE", help="hold the run against an earlier one's --json file"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--charts", metavar="FOLDER", help="write the report and its charts here")
 
@@ -104,6 +127,7 @@ def parse_bench_options(values: Mapping[str, Any], settings: Settings) -> BenchO
     Raises:
         BenchError: a value is not possible.
     """
+    _check_used(values)
     counts = {name: _count(values.get(name), flag) for name, flag in _COUNTS.items()}
     drafters = tuple(dict.fromkeys(values.get("drafters") or ()))
     _check_drafters(drafters)
@@ -120,10 +144,11 @@ def parse_bench_options(values: Mapping[str, Any], settings: Settings) -> BenchO
     return BenchOptions(
         suite=values["suite"],
         settings=settings,
-        prompts=_path(values.get("prompts")),
-        warmup=_path(values.get("warmup")),
+        prompts=_existing(_path(values.get("prompts"))),
+        warmup=_existing(_path(values.get("warmup"))),
         drafters=drafters,
         gguf=_existing(_path(values.get("gguf"))),
+        compare=_existing(_path(values.get("compare"))),
         measure_costs=bool(values.get("measure_costs")),
         json_path=json_path,
         charts=charts,
@@ -145,8 +170,22 @@ def _path(value: str | None) -> Path | None:
 
 def _existing(path: Path | None) -> Path | None:
     if path is not None and not path.is_file():
-        raise BenchError(f"{path}: there is no such file.")
+        raise BenchError(f"{path}: there is no such file. Check the name and the folder.")
     return path
+
+
+def _check_used(values: Mapping[str, Any]) -> None:
+    """Refuse what the suite would pass over."""
+    used = _USED[values["suite"]]
+    for name, flag in {**_FLAGS, **_COUNTS}.items():
+        if values.get(name) and name not in used:
+            suites = ", ".join(suite for suite in SUITES if name in _USED[suite])
+            raise BenchError(
+                f"The suite {values['suite']} does not use {flag}: leave it out, or choose "
+                f"--suite {suites}."
+            )
+    if values.get("gguf") and find_spec("llama_cpp") is None:
+        raise BenchError("--gguf needs the package llama-cpp-python, which is not installed.")
 
 
 def _check_drafters(chosen: tuple[str, ...]) -> None:

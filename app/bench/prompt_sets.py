@@ -75,7 +75,10 @@ def read_prompts(path: Path) -> PromptSet:
         data = path.read_bytes()
         text = data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise PromptSetError(f"{path} cannot be read as UTF-8 text: {error}.") from error
+        raise PromptSetError(
+            f"{path} cannot be read as UTF-8 text: {error}. Give JSON lines with id, category and "
+            "turns."
+        ) from error
     prompts: dict[str, BenchPrompt] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

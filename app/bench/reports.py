@@ -35,7 +35,8 @@ class Figure:
     Args:
         value: None where it could not be measured.
         target: what it should be, if anything was promised. `is_at_most`: an upper bound.
-        low: lower end of its interval, where it has one. `high`: the upper one.
+        low: lower end of its interval; None below three values. `high`: the upper one.
+        count: how many values it is the median of; None: it is none.
     """
 
     name: str
@@ -45,13 +46,16 @@ class Figure:
     is_at_most: bool = False
     low: float | None = None
     high: float | None = None
+    count: int | None = None
 
     @classmethod
     def of(cls, name: str, estimate: Estimate, unit: str, target: float | None = None) -> "Figure":
-        """A median with its interval."""
+        """A median, with its interval where it is of enough values to have one."""
         values = (_finite(value) for value in (estimate.value, estimate.low, estimate.high))
         value, low, high = values
-        return cls(name, value, unit, target, low=low, high=high)
+        if estimate.count < _FEWEST_FOR_AN_INTERVAL:
+            low = high = None
+        return cls(name, value, unit, target, low=low, high=high, count=estimate.count)
 
     @property
     def is_met(self) -> bool | None:
@@ -61,7 +65,7 @@ class Figure:
         return self.value <= self.target if self.is_at_most else self.value >= self.target
 
     def as_json(self) -> dict[str, Any]:
-        """name, value, unit, target, met; low and high where it is a median of pairs."""
+        """name, value, unit, target, met; count, low and high where it is a median."""
         entry: dict[str, Any] = {
             "name": self.name,
             "value": _finite(self.value),
@@ -69,18 +73,23 @@ class Figure:
             "target": self.target,
             "met": self.is_met,
         }
-        if self.low is not None:
-            entry |= {"low": self.low, "high": self.high}
+        if self.count is not None:
+            entry |= {"count": self.count, "low": self.low, "high": self.high}
         return entry
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells as they are shown; the first column is text, the others are numbers."""
+    """Cells as they are shown; the first column is text, the others are numbers.
+
+    Args:
+        is_detail: left out on the terminal.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    is_detail: bool = False
 
     def titled(self, title: str) -> "Table":
         """The same table under another title."""
@@ -131,6 +140,8 @@ def as_text(report: SuiteReport) -> list[str]:
     """Lines for a terminal."""
     lines: list[str] = []
     for table in report.tables:
+        if table.is_detail:
+            continue
         cells = [table.columns, *table.rows]
         widths = [max(len(row[at]) for row in cells) for at in range(len(table.columns))]
         lines += [table.title]

@@ -22,7 +22,8 @@ class Estimate:
 
     Args:
         value: the median; NaN where there is nothing to take it of.
-        low: lower end of its 95 % bootstrap interval. `high`: the upper one.
+        low: lower end of its bootstrap interval, of 95 % where nothing else is said.
+        high: the upper one.
         count: how many values it is of.
     """
 
@@ -32,14 +33,15 @@ class Estimate:
     count: int
 
 
-def estimate_median(values: Sequence[float]) -> Estimate:
-    """The median and its 95 % interval: percentile bootstrap (Efron 1979), the same every time."""
+def estimate_median(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """The median and its interval: percentile bootstrap (Efron 1979), the same every time."""
     if not values:
         return Estimate(math.nan, math.nan, math.nan, 0)
     sample = np.asarray(values, np.float64)
     chosen = np.random.default_rng(_SEED).integers(len(sample), size=(_NUM_RESAMPLES, len(sample)))
     medians = np.median(sample[chosen], axis=1)
-    low, high = np.percentile(medians, (2.5, 97.5))
+    beside = 100 * (1 - confidence) / 2
+    low, high = np.percentile(medians, (beside, 100 - beside))
     return Estimate(float(np.median(sample)), float(low), float(high), len(sample))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.bench.arms import ArmResult, BenchRequest, Clock, TokenWatch
+from app.bench.errors import BenchError
 
 if TYPE_CHECKING:
     from lookahead import LoadedModel
@@ -21,7 +22,11 @@ _LOOKUP_LENGTH = 10  # prompt_lookup_num_tokens, the library's documented exampl
 
 
 def load_stock_model(model: "LoadedModel") -> Any:
-    """A stock model beside ours: same files, dtype, device, attention; same weights in memory."""
+    """A stock model beside ours: same files, dtype, device, attention; same weights in memory.
+
+    Raises:
+        BenchError: its weights are not ours: it would be another model that is measured.
+    """
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as library_logging
@@ -34,8 +39,12 @@ def load_stock_model(model: "LoadedModel") -> Any:
     stock.eval()
     ours = dict(model.hf_model.named_parameters())
     for name, parameter in stock.named_parameters():
-        if torch.equal(parameter.data, ours[name].data):  # else they are not the same weights
-            parameter.data = ours[name].data
+        if not torch.equal(parameter.data, ours[name].data):
+            raise BenchError(
+                f"The library loads other weights than ours ({name}), so there is nothing to "
+                "compare. Use a folder of a model whose files hold all of its weights."
+            )
+        parameter.data = ours[name].data
     return stock
 
 
@@ -57,7 +66,11 @@ class _Streamer:
 
 
 class StockArm:
-    """The library's `generate()`, greedy, with or without its prompt lookup."""
+    """The library's `generate()`, greedy, with or without its prompt lookup.
+
+    Nothing of the model's own generation settings (penalties, suppressed tokens) is left in it: our
+    loop has none of them.
+    """
 
     def __init__(
         self,
@@ -68,33 +81,33 @@ class StockArm:
         uses_lookup: bool = False,
         clock: Clock = time.perf_counter,
     ) -> None:
+        import transformers
+
+        make_config: Any = transformers.GenerationConfig  # it has no types
+        stock.generation_config = make_config()  # what is not set is taken from there
         self.name = "hf-prompt-lookup" if uses_lookup else "hf-generate"
         self.title = "HF prompt lookup" if uses_lookup else "HF generate"
         self._stock = stock
         self._ends = list(end_token_ids)
         self._clock = clock
-        self._config: dict[str, Any] = {
-            "max_new_tokens": max_new_tokens,
-            "do_sample": False,
-            "eos_token_id": self._ends or None,
-            "pad_token_id": self._ends[0] if self._ends else 0,
-        }
-        if uses_lookup:
-            self._config["prompt_lookup_num_tokens"] = _LOOKUP_LENGTH
+        self._config = make_config(
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            eos_token_id=self._ends or None,
+            pad_token_id=self._ends[0] if self._ends else 0,
+            prompt_lookup_num_tokens=_LOOKUP_LENGTH if uses_lookup else None,
+        )
 
     def run(self, request: BenchRequest) -> ArmResult:
         """See `Arm`. How wide the library verifies is not known from outside."""
         import torch
-        import transformers
-
-        make_config: Any = transformers.GenerationConfig  # it has no types
 
         ids = torch.tensor([request.prompt_ids], device=self._stock.device)
         watch = TokenWatch(self._clock)
         self._stock.generate(
             ids,
             attention_mask=torch.ones_like(ids),
-            generation_config=make_config(**self._config),
+            generation_config=self._config,
             streamer=_Streamer(watch),
         )
         result = watch.result(self._ends)
@@ -108,7 +121,11 @@ def has_llama() -> bool:
 
 
 class LlamaArm:
-    """llama.cpp on the GGUF file that our weights were converted from, greedy, same threads."""
+    """llama.cpp on a GGUF file of the same model, greedy, same threads.
+
+    Raises:
+        BenchError: the file's vocabulary has another size: it is another model.
+    """
 
     name = "llama-cpp"
     title = "llama.cpp"
@@ -120,6 +137,7 @@ class LlamaArm:
         max_new_tokens: int,
         context_length: int,
         end_token_ids: Sequence[int],
+        vocab_size: int,
         num_threads: int,
         clock: Clock = time.perf_counter,
     ) -> None:
@@ -133,6 +151,11 @@ class LlamaArm:
             n_gpu_layers=0,
             verbose=False,
         )
+        if self._llama.n_vocab() != vocab_size:
+            raise BenchError(
+                f"{gguf_path.name} has a vocabulary of {self._llama.n_vocab()} tokens and the "
+                f"model one of {vocab_size}: give the GGUF file of the same model to --gguf."
+            )
         self._max_new_tokens = max_new_tokens
         self._ends = frozenset(end_token_ids)
         self._clock = clock

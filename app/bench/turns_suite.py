@@ -5,16 +5,18 @@ its own tokens only. Called by `app.bench`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from app.bench.arms import ArmResult, BenchRequest, watch_events
 from app.bench.engine_arms import Runner
-from app.bench.interleaving import Comparison, Row, rotated
+from app.bench.errors import BenchError
+from app.bench.interleaving import Comparison, Row, arm_order
 from app.bench.measurements import Measurements
 from app.bench.options import BenchOptions
 from app.bench.prompt_sets import BenchPrompt
+from app.bench.report_files import ReportFiles
 from app.bench.reports import Figure, SuiteReport, Table, format_estimate, format_number
-from app.bench.statistics import Estimate, estimate_median, loop_length
+from app.bench.statistics import Estimate, estimate_median
 from app.bench.workload import judge_for, load_workload
 from app.prompting import Prompt, Turn
 from lookahead.successors import SuccessorTable
@@ -86,7 +88,6 @@ class ConversationArm:
                 trie=self._trie,
                 successors=self._successors,
                 session=self._session,
-                observe=False,  # the conversation is no history of its own
             ),
             self._runner.clock,
         )
@@ -106,20 +107,29 @@ class ConversationArm:
 def run_turns_suite(options: BenchOptions, report: Report) -> SuiteReport:
     """Measure; raises KeyboardInterrupt where nothing was measured yet."""
     workload = load_workload(options, report)
-    import lookahead
-
     runner = workload.runner(options.answer_length)
-    arms = [
-        ConversationArm(runner, workload.builder, new_session, drafts=drafts)
-        for drafts in (False, True)
-        for new_session in (None, lambda: lookahead.Session(workload.model))
-    ]
+
+    def new_arms() -> list[ConversationArm]:
+        return [
+            ConversationArm(runner, workload.builder, new_session, drafts=drafts)
+            for drafts in (False, True)
+            for new_session in (None, workload.new_session)
+        ]
+
+    report("Warming up")
+    unmeasured = workload.rehearsal().prompt.turns[0]
+    _converse(BenchPrompt("", "", (unmeasured, unmeasured)), new_arms(), ())
     comparisons = [
         Comparison(plain, frozenset({drafted}), judge_for(workload))
         for plain, drafted in (("plain", "history"), ("plain-session", "history-session"))
     ]
     found = measure_conversations(
-        workload.prompts.prompts, arms, comparisons, skip=workload.notes.append, report=report
+        workload.prompts.prompts,
+        new_arms(),
+        comparisons,
+        skip=workload.notes.append,
+        report=report,
+        keep_rows=ReportFiles(options).keep_rows,
     )
     found.options = {**workload.describe(), "max_new_tokens": options.answer_length}
     found.notes += [*workload.notes, workload.model.mode_reason]
@@ -133,11 +143,17 @@ def measure_conversations(
     *,
     skip: Callable[[str], None] = lambda _: None,
     report: Report = lambda _: None,
+    keep_rows: Callable[[list[dict[str, Any]]], None] = lambda _: None,
 ) -> SuiteReport:
-    """Run the arms through the conversations, turn by turn in rotating order.
+    """Run the arms through the conversations, turn by turn in balanced order.
 
     Args:
         skip: told of a conversation that does not fit into the context.
+        keep_rows: given all rows as JSON after each conversation.
+
+    Raises:
+        BenchError: no conversation fits into the context.
+        KeyboardInterrupt: it came before the first one was over.
     """
     from app.prompting import MessageTooLongError
 
@@ -147,20 +163,20 @@ def measure_conversations(
         for number, prompt in enumerate(prompts):
             report(f"Conversation {number + 1} of {len(prompts)}: {prompt.id}")
             try:
-                rows += _converse(prompt, rotated_arms(arms, number), comparisons)
+                rows += _converse(prompt, arm_order(arms, number), comparisons)
+                keep_rows([row.as_json() for row in rows])
             except MessageTooLongError as error:
                 skip(f"Conversation {prompt.id} was left out: {error}")
     except KeyboardInterrupt:
         if not rows:
             raise
         is_interrupted = True
+    if not rows:
+        raise BenchError(
+            "No conversation fits into the context. Use a larger --context-length, or fewer "
+            "--max-new-tokens."
+        )
     return _report(rows, {arm.name: arm.title for arm in arms}, is_interrupted=is_interrupted)
-
-
-def rotated_arms(arms: Sequence[ConversationArm], turn: int) -> list[ConversationArm]:
-    """As `rotated`, for these arms."""
-    names = {arm.name: arm for arm in arms}
-    return [names[arm.name] for arm in rotated(arms, turn)]
 
 
 def _converse(
@@ -183,14 +199,12 @@ def _converse(
                 found[difference.arm] = difference
                 still_equal.remove(comparison)
         for position, arm in enumerate(order):
-            result = results[arm.name]
+            name = arm.name
             rows.append(
-                Row(
-                    *(prompt.id, prompt.category, turn, arm.name, position),
-                    prompt_length=len(asked[arm.name].prompt_ids),
-                    result=result,
-                    loop_length=loop_length(result.token_ids),
-                    difference=found.get(arm.name),
+                Row.of(
+                    *(asked[name], name, position, results[name]),
+                    turn=turn,
+                    difference=found.get(name),
                 )
             )
     for arm in order:
@@ -276,10 +290,9 @@ def _turn_figures(measured: Measurements, arms: Mapping[str, str], turn: int) ->
 
 def _wait_ratio(measured: Measurements, fresh: str, kept: str) -> Estimate:
     """Time to the first token of follow-ups, without the session over with it, pair by pair."""
-    waits = {(row.prompt_id, row.turn): row.result.prefill_seconds for row in measured.of(kept)}
     ratios = [
-        row.result.prefill_seconds / waits[row.prompt_id, row.turn]
-        for row in measured.of(fresh)
-        if row.turn and waits.get((row.prompt_id, row.turn))
+        row.result.prefill_seconds / base.result.prefill_seconds
+        for base, row in measured.pairs(fresh, kept)
+        if row.turn and base.result.prefill_seconds
     ]
     return estimate_median(ratios)

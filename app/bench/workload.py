@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from app.bench.arms import BenchRequest
 from app.bench.engine_arms import EngineRunner
 from app.bench.errors import BenchError
+from app.bench.interleaving import Verdict
 from app.bench.options import BenchOptions
 from app.bench.prompt_sets import OWN_PROMPTS, OWN_WARMUP, PromptSet, overlap_share, read_prompts
 from app.prompting import MessageTooLongError, PromptBuilder, Turn
 
 if TYPE_CHECKING:
-    from lookahead import LoadedModel
+    from lookahead import LoadedModel, Session
 
-__all__ = ["Workload", "judge_for", "load_workload", "read_prompt_sets"]
+__all__ = ["Workload", "judge_for", "load_workload", "read_prompt_sets", "tie_or_bug"]
 
 Report = Callable[[str], None]
 
@@ -40,6 +41,11 @@ class Workload:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def dtype_name(self) -> str:
+        """`bfloat16`."""
+        return str(self.model.dtype).removeprefix("torch.")
+
+    @property
     def mode(self) -> str:
         """`strict` or `flexible`."""
         return self.model.mode_name(strict=self.strict)
@@ -47,6 +53,12 @@ class Workload:
     def runner(self, max_new_tokens: int, temperature: float = 0.0) -> EngineRunner:
         """Starts generations in the mode measured."""
         return EngineRunner(self.model, max_new_tokens, self.strict, temperature)
+
+    def new_session(self) -> "Session":
+        """A session to be kept from turn to turn."""
+        from lookahead import Session
+
+        return Session(self.model)
 
     def requests(self, prompts: PromptSet) -> list[BenchRequest]:
         """First turns as token ids; what the model cannot read is left out, and noted.
@@ -73,13 +85,19 @@ class Workload:
         model = self.model
         return {
             "model": Path(model.name).name,
-            "dtype": str(model.dtype).removeprefix("torch."),
+            "dtype": self.dtype_name,
             "device": str(model.device),
             "mode": self.mode,
             "row_counts": " ".join(map(str, model.row_class(self.strict))) or None,
             "threads": torch.get_num_threads(),
             **_describe_set("prompts", self.prompts),
         }
+
+    def rehearsal(self) -> BenchRequest:
+        """A request that is not measured, if there is one among those to warm with."""
+        asked = {prompt.turns for prompt in self.prompts.prompts}
+        warmup = self.requests(self.warmup)
+        return next((r for r in warmup if r.prompt.turns not in asked), warmup[0])
 
     def describe_warmup(self) -> dict[str, Any]:
         """The same for the warm-up prompts, with what they share with those asked."""
@@ -134,13 +152,16 @@ def load_workload(options: BenchOptions, report: Report) -> Workload:
     return Workload(model, builder, strict, prompts, warmup)
 
 
-def judge_for(workload: Workload) -> Callable[[BenchRequest, Sequence[int], Sequence[int]], str]:
+def judge_for(workload: Workload) -> Verdict:
     """What a difference in greedy text means: in strict mode never allowed, else tie or bug."""
+    return (lambda *_: "difference") if workload.strict else tie_or_bug(workload)
+
+
+def tie_or_bug(workload: Workload) -> Verdict:
+    """Whether rounding explains a difference in greedy text."""
     from lookahead.divergence import find_divergence
 
     def judge(request: BenchRequest, expected: Sequence[int], found: Sequence[int]) -> str:
-        if workload.strict:
-            return "difference"
         divergence = find_divergence(workload.model, request.prompt_ids, expected, found)
         return "tie" if divergence is not None and divergence.is_tie else "bug"
 

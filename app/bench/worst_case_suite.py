@@ -8,17 +8,18 @@ which knows every token of the answers and, behind it, only what never follows i
 import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 from app.bench.arms import Arm, BenchRequest
-from app.bench.engine_arms import ColdArm, HistoryArm, PlainArm, Runner, WarmedArm
+from app.bench.engine_arms import ColdArm, HistoryArm, PlainArm, WarmedArm, rehearse
 from app.bench.interleaving import Comparison
 from app.bench.live_suite import measure
 from app.bench.options import BenchOptions
 from app.bench.prompt_sets import BenchPrompt
+from app.bench.report_files import ReportFiles
 from app.bench.reports import Figure, SuiteReport
 from app.bench.workload import Workload, judge_for, load_workload
 from lookahead.draft import TokenSource
-from lookahead.events import Finished
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
@@ -29,9 +30,12 @@ _TEMPERATURE = 2.0
 _SEED = 11
 _HOSTILE_LENGTH = 16  # tokens of a wrong continuation
 _HOSTILE_COPIES = 4  # so that it was not seen once only
+_LONG_MATCH = 8  # tokens of context
+_LONG_MATCH_EVERY = 24  # tokens of the answer
 _TARGET_RATIO = 0.97
 
 Report = Callable[[str], None]
+KeepRows = Callable[[list[dict[str, Any]]], None]
 
 
 def run_worst_case_suite(options: BenchOptions, report: Report) -> SuiteReport:
@@ -39,41 +43,74 @@ def run_worst_case_suite(options: BenchOptions, report: Report) -> SuiteReport:
     workload = load_workload(options, report)
     found = SuiteReport("worst-case", {**workload.describe(), "temperature": _TEMPERATURE})
     found.options["max_new_tokens"] = options.answer_length
-    _add(found, _random_part(options, workload, report), "Random prompts, high temperature")
+    files = ReportFiles(options)
+
+    def keep_rows(rows: list[dict[str, Any]]) -> None:
+        files.keep_rows([*found.rows, *rows])
+
+    random_part = _random_part(options, workload, report, keep_rows)
+    _add(found, random_part, "Random prompts, high temperature")
     if not found.is_interrupted:
-        _add(found, _hostile_part(options, workload, report), "Hostile Trie, greedy")
+        try:
+            hostile_part = _hostile_part(options, workload, report, keep_rows)
+            _add(found, hostile_part, "Hostile Trie, greedy")
+        except KeyboardInterrupt:  # what was measured stays
+            found.is_complete, found.is_interrupted = False, True
+            found.notes.append("The run was interrupted before the hostile Trie was measured.")
     found.notes += workload.notes
     return found
 
 
-def _random_part(options: BenchOptions, workload: Workload, report: Report) -> SuiteReport:
+def _random_part(
+    options: BenchOptions, workload: Workload, report: Report, keep_rows: KeepRows
+) -> SuiteReport:
     runner = workload.runner(options.answer_length, _TEMPERATURE)
-    arms: list[Arm] = [PlainArm(runner), ColdArm(runner), HistoryArm(runner)]
+
+    def new_arms() -> list[Arm]:
+        return [PlainArm(runner), ColdArm(runner), HistoryArm(runner)]
+
     verdict = "difference" if workload.strict else "not compared bit for bit"
     comparison = Comparison("plain", frozenset({"cold", "history"}), lambda *_: verdict)
-    requests = _random_requests(workload)
-    arms[0].run(requests[0])  # what a first call sets up is not measured
-    return measure(requests, arms, comparison, prefix="worst_case.random", report=report)
+    unmeasured, *requests = _random_requests(workload)
+    rehearse(new_arms(), unmeasured, report)
+    return measure(
+        *(requests, new_arms(), [comparison]),
+        prefix="worst_case.random",
+        report=report,
+        keep_rows=keep_rows,
+    )
 
 
-def _hostile_part(options: BenchOptions, workload: Workload, report: Report) -> SuiteReport:
+def _hostile_part(
+    options: BenchOptions, workload: Workload, report: Report, keep_rows: KeepRows
+) -> SuiteReport:
     runner = workload.runner(options.answer_length)
     requests = workload.requests(workload.prompts)
+
+    def hostile_arm(trie: Trie) -> WarmedArm:
+        return WarmedArm(
+            *(runner, trie, SuccessorTable(runner.vocab_size)),
+            name="hostile",
+            title="lookahead, hostile Trie",
+        )
+
+    plain = PlainArm(runner)
+    rehearse([plain, hostile_arm(Trie())], workload.rehearsal(), report)
     trie = Trie()
     for number, request in enumerate(requests, start=1):
         report(f"Answering to make the Trie hostile: {number} of {len(requests)}")
-        answer_ids = _answer(runner, request)
+        answer_ids = plain.run(request).token_ids
         wrong = hostile_sequences(request.prompt_ids, answer_ids, runner.vocab_size)
         trie.add_many((None, TokenSource.HISTORY, ids) for ids in wrong)
     trie.seal()
-    hostile = WarmedArm(
-        *(runner, trie, SuccessorTable(runner.vocab_size)),
-        name="hostile",
-        title="lookahead, hostile Trie",
-    )
     comparison = Comparison("plain", frozenset({"hostile"}), judge_for(workload))
-    arms: list[Arm] = [PlainArm(runner), hostile]
-    return measure(requests, arms, comparison, prefix="worst_case.hostile", report=report)
+    arms: list[Arm] = [plain, hostile_arm(trie)]
+    return measure(
+        *(requests, arms, [comparison]),
+        prefix="worst_case.hostile",
+        report=report,
+        keep_rows=keep_rows,
+    )
 
 
 def _add(found: SuiteReport, part: SuiteReport, title: str) -> None:
@@ -92,7 +129,7 @@ def _add(found: SuiteReport, part: SuiteReport, title: str) -> None:
 
 
 def _random_requests(workload: Workload) -> list[BenchRequest]:
-    """As many prompts of random tokens, control tokens left out, as there are prompts."""
+    """Prompts of random tokens, control tokens left out: one more than there are prompts."""
     chance = random.Random(_SEED)
     tokenizer = workload.model.tokenizer
     control_ids = {*workload.model.end_token_ids, *getattr(tokenizer, "all_special_ids", ())}
@@ -103,33 +140,31 @@ def _random_requests(workload: Workload) -> list[BenchRequest]:
             tuple(chance.choices(plain_ids, k=_RANDOM_LENGTH)),
             seed,
         )
-        for seed in range(1, 1 + len(workload.prompts.prompts))
+        for seed in range(1 + len(workload.prompts.prompts))
     ]
-
-
-def _answer(runner: Runner, request: BenchRequest) -> tuple[int, ...]:
-    """The plain answer, not measured."""
-    for event in runner.generate(request):
-        if isinstance(event, Finished):
-            return event.token_ids
-    raise AssertionError("a generation that nobody cancels finishes")
 
 
 def hostile_sequences(
     prompt_ids: Sequence[int], answer_ids: Sequence[int], vocab_size: int
 ) -> Iterator[list[int]]:
-    """Each token before a place of the answer, then what follows it nowhere in prompt and answer.
+    """What stands before places of the answer, then what follows it nowhere in prompt and answer.
 
-    One token of context, no more: two would hold a transition that is right.
+    Before every place it is one token, no more: two would hold a transition that is right, and at
+    every place that would be the whole answer. Now and then it is a long match, which convinces
+    though it was seen once.
     """
     chance = random.Random(_SEED)
     ids = [*prompt_ids, *answer_ids]
     transitions = set(pairwise(ids))
-    for token_id in sorted(set(ids[len(prompt_ids) - 1 : -1])):
-        wrong = [token_id]
-        while len(wrong) <= _HOSTILE_LENGTH:
+    begin = len(prompt_ids)
+    contexts = [[token_id] for token_id in sorted(set(ids[begin - 1 : -1]))]
+    places = range(begin + _LONG_MATCH, len(ids), _LONG_MATCH_EVERY)
+    contexts += [ids[place - _LONG_MATCH : place] for place in places]
+    for context in contexts:
+        wrong = list(context)
+        while len(wrong) < len(context) + _HOSTILE_LENGTH:
             candidate = chance.randrange(vocab_size)
             if (wrong[-1], candidate) not in transitions:
                 wrong.append(candidate)
-        for _ in range(_HOSTILE_COPIES):
+        for _ in range(_HOSTILE_COPIES if len(context) == 1 else 1):
             yield wrong

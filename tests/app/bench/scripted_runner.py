@@ -1,11 +1,16 @@
-"""A clock that only a script moves, and a runner whose generations take scripted time."""
+"""A clock that only a script moves, a runner whose generations take scripted time, and a workload
+that gives it to the suites as they are.
+"""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from app.bench.arms import BenchRequest
-from app.bench.prompt_sets import BenchPrompt
+from app.bench.prompt_sets import BenchPrompt, PromptSet
+from app.bench.workload import Workload
+from app.prompting import Prompt, Turn
 from lookahead.draft import DraftTree, TokenSource
 from lookahead.drafter import Drafter
 from lookahead.events import Event, Finished, FinishReason, GenerationStats, PrefillDone, StepDone
@@ -34,7 +39,7 @@ class ScriptedRunner:
     Args:
         slowdown: factor on the time of a drafted step.
         wrong_at: (prompt id, index): where drafting gets a token wrong.
-        noise: largest share by which an answer's time is off by chance.
+        noise: largest share by which an answer's time is off by chance, drawn with `seed`.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class ScriptedRunner:
         slowdown: float = 1.0,
         wrong_at: tuple[str, int] | None = None,
         noise: float = 0.05,
+        seed: int = 1,
     ) -> None:
         self.clock = ScriptedClock()
         self.vocab_size = 64
@@ -50,7 +56,7 @@ class ScriptedRunner:
         self._slowdown = slowdown
         self._wrong_at = wrong_at
         self._noise = noise
-        self._chance = random.Random(1)
+        self._chance = random.Random(seed)
 
     def generate(
         self,
@@ -61,7 +67,6 @@ class ScriptedRunner:
         drafter: Drafter | None = None,
         session: Any = None,
         is_one_row: bool = False,
-        observe: bool = True,
     ) -> Iterator[Event]:
         self.calls.append((request.prompt.id, trie))
         drafts = trie is not None or drafter is not None
@@ -80,8 +85,6 @@ class ScriptedRunner:
             step = _step(tokens, per_step, seconds)
             stats.count_step(step)
             yield step
-        if trie is not None and observe:
-            trie.add([*request.prompt_ids, *ids])
         self.clock.advance(0.01)
         yield Finished(tuple(ids), FinishReason.LENGTH, stats)
 
@@ -112,9 +115,60 @@ def scripted_requests(count: int) -> list[BenchRequest]:
     """Prompts that go round three categories."""
     return [
         BenchRequest(
-            BenchPrompt(f"p{at}", ("coding", "rag", "qa")[at % 3], (f"Question {at}",)),
+            BenchPrompt(
+                f"p{at}", ("coding", "rag", "qa")[at % 3], ("Question " + "?" * at, "Again.")
+            ),
             (5, 6, 7 + at),
             seed=at,
         )
         for at in range(count)
     ]
+
+
+class ScriptedBuilder:
+    """Ids are lengths: one for each question, the ids of each answer between."""
+
+    def build_chat(self, turns: Sequence[Turn]) -> Prompt:
+        ids: list[int] = []
+        for turn in turns:
+            ids += [len(turn.text), *(turn.answer_ids or ())]
+        return Prompt(tuple(ids), 0)
+
+
+class ScriptedSession:
+    """Keeps nothing."""
+
+    def close(self) -> None:
+        pass
+
+
+class ScriptedWorkload(Workload):
+    """What a suite starts from, without a model: every generation is the runner's."""
+
+    def __init__(
+        self, runner: ScriptedRunner, num_prompts: int, *, dtype: str = "bfloat16"
+    ) -> None:
+        model: Any = SimpleNamespace(
+            name="scripted",
+            dtype=f"torch.{dtype}",
+            vocab_size=runner.vocab_size,
+            end_token_ids=frozenset({2}),
+            tokenizer=None,
+            mode_reason="It is scripted.",
+        )
+        builder: Any = ScriptedBuilder()
+        asked = tuple(request.prompt for request in scripted_requests(num_prompts))
+        other = tuple(BenchPrompt(f"w{at}", "qa", (f"Warm {'!' * at}",)) for at in range(3))
+        super().__init__(
+            model, builder, True, PromptSet("asked", "0", asked), PromptSet("other", "1", other)
+        )
+        self.scripted = runner
+
+    def runner(self, max_new_tokens: int, temperature: float = 0.0) -> Any:
+        return self.scripted
+
+    def new_session(self) -> Any:
+        return ScriptedSession()
+
+    def describe(self) -> dict[str, Any]:
+        return {"model": "scripted", "dtype": self.dtype_name, "mode": "strict"}

@@ -24,7 +24,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[BenchOptions]:
         return 7
 
     monkeypatch.setattr(cli, "run_bench", run)
-    monkeypatch.setattr(cli, "prepare_model", lambda *_, **__: Path())
     return asked
 
 
@@ -35,6 +34,8 @@ def test_the_options_reach_the_benchmark(asked: list[BenchOptions], tmp_path: Pa
     arguments = line.split()
     for name, path in files.items():
         arguments += [f"--{name}", str(path)]
+    for name in ("prompts", "warmup"):
+        files[name].touch()
     assert cli.main(arguments) == 7
     assert asked == [
         BenchOptions(
@@ -57,7 +58,7 @@ def test_a_suite_has_defaults_that_suit_it() -> None:
     quick, full = BenchOptions(), BenchOptions(suite="full")
     assert quick.answer_length < full.answer_length
     assert (quick.num_prompts, full.num_prompts) == (13, None)
-    assert BenchOptions(prompts=Path("mine")).num_prompts is None
+    assert BenchOptions(prompts=Path("mine")).num_prompts == 13  # of a file of any length
     assert BenchOptions(limit=3).num_prompts == 3
 
 
@@ -68,7 +69,12 @@ def test_a_suite_has_defaults_that_suit_it() -> None:
         (["--max-new-tokens", "-3"], "--max-new-tokens must be"),
         (["--warmup-limit", "two"], "--warmup-limit must be"),
         (["--drafter", "oracle"], "There is no drafter 'oracle'. Choose of: "),
-        (["--gguf", "/nowhere.gguf"], "/nowhere.gguf: there is no such file"),
+        (["--prompts", "/nowhere.jsonl"], "/nowhere.jsonl: there is no such file. Check the name"),
+        (["--compare", "/nowhere.json"], "/nowhere.json: there is no such file"),
+        (["--suite", "start", "--prompts", "x"], "The suite start does not use --prompts: leave"),
+        (["--suite", "trie", "--drafter", "none"], "--suite quick, full, replay."),
+        (["--measure-costs"], "The suite quick does not use --measure-costs"),
+        (["--suite", "turns", "--warmup-limit", "3"], "does not use --warmup-limit"),
         (["--json", "/proc/nowhere/x.json"], "cannot be written"),
         (["--dtype", "int3"], "--dtype must be"),
     ],
@@ -89,7 +95,7 @@ def test_what_is_not_possible_is_refused_at_once(
 def test_a_bad_line_of_prompts_is_told_before_a_model_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "prepare_model", lambda *_, **__: Path())
+    monkeypatch.setattr(bench, "prepare_model", lambda *_, **__: pytest.fail("fetched"))
     monkeypatch.setitem(vars(lookahead), "load_model", lambda *_, **__: pytest.fail("loaded"))
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps({"id": "a", "category": "qa", "turns": []}), encoding="utf-8")

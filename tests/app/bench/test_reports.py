@@ -26,7 +26,9 @@ def run_scripted_suite(options: BenchOptions, _report: object) -> SuiteReport:
     """Stands where a suite is."""
     runner = ScriptedRunner(wrong_at=WRONG_AT.get("now"))
     arms: list[Arm] = [PlainArm(runner), ColdArm(runner), HistoryArm(runner)]
-    return measure(scripted_requests(4), arms, Comparison("plain", frozenset({"cold", "history"})))
+    return measure(
+        scripted_requests(4), arms, [Comparison("plain", frozenset({"cold", "history"}))]
+    )
 
 
 @pytest.fixture
@@ -34,6 +36,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scripted suite, on a machine that is described without torch."""
     monkeypatch.setattr(bench, "_runner", lambda _: run_scripted_suite)
     monkeypatch.setattr("app.bench.machine._accelerator", lambda: "none")
+    monkeypatch.setattr(bench, "prepare_model", lambda *_, **__: None)
 
 
 @pytest.mark.usefixtures("machine")
@@ -45,7 +48,13 @@ def test_the_json_has_machine_versions_rows_and_figures(tmp_path: Path) -> None:
     assert document["machine"].keys() == {"cpu", "cores", "memory_gib", "system", "accelerator"}
     assert {"lookahead-chat", "python", "torch", "transformers"} <= document["versions"].keys()
     for figure in document["figures"]:
-        assert figure.keys() - {"low", "high"} == {"name", "value", "unit", "target", "met"}
+        assert figure.keys() - {"low", "high", "count"} == {
+            "name",
+            "value",
+            "unit",
+            "target",
+            "met",
+        }
     names = [figure["name"] for figure in document["figures"]]
     assert len(set(names)) == len(names)
     assert {
@@ -72,6 +81,19 @@ def test_a_wrong_token_ends_with_exit_status_1(
     monkeypatch.setitem(WRONG_AT, "now", ("p2", 4))
     assert bench.run(BenchOptions(), Terminal()) == 1
     assert "FAILED: cold differs from plain at prompt p2, token 4" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_wrong_token_is_told_by_the_status_of_an_interrupted_run_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C behind a wrong token gave 130, as if all had been well until then."""
+    status = {}
+    for name, failures in (("well", []), ("wrong", ["a text differs"])):
+        found = SuiteReport("x", failures=failures, is_interrupted=True)
+        monkeypatch.setattr(bench, "_runner", lambda _, f=found: lambda *_: f)
+        status[name] = bench.run(BenchOptions(), Terminal())
+    assert status == {"well": 130, "wrong": 1}
 
 
 @pytest.mark.usefixtures("machine")
@@ -112,6 +134,9 @@ def test_what_could_not_be_measured_is_null_and_never_nan() -> None:
 
 
 def test_two_values_have_no_interval() -> None:
+    entry = Figure.of("a", Estimate(1.5, 1.4, 1.6, 2), "ratio").as_json()
+    assert (entry["count"], entry["low"], entry["high"]) == (2, None, None)
+    assert Figure.of("a", Estimate(1.5, 1.4, 1.6, 3), "ratio").as_json()["low"] == 1.4
     assert format_estimate(Estimate(1.5, 1.4, 1.6, 2)) == "1.50"
     assert format_estimate(Estimate(1.5, 1.4, 1.6, 3)) == "1.50 (1.40–1.60)"
 

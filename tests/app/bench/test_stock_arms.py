@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.bench.arms import BenchRequest
+from app.bench.errors import BenchError
 from app.bench.prompt_sets import BenchPrompt
 from app.bench.stock_arms import LlamaArm, StockArm
 from tests.app.bench.scripted_runner import ScriptedClock
@@ -45,6 +46,9 @@ def test_llama_stops_at_its_end_and_at_the_length(monkeypatch: pytest.MonkeyPatc
         def __init__(self, **_: Any) -> None:
             pass
 
+        def n_vocab(self) -> int:
+            return 50
+
         def reset(self) -> None:
             pass
 
@@ -58,12 +62,13 @@ def test_llama_stops_at_its_end_and_at_the_length(monkeypatch: pytest.MonkeyPatc
     module.Llama = Llama  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "llama_cpp", module)
 
-    def arm(max_new_tokens: int) -> LlamaArm:
+    def arm(max_new_tokens: int, vocab_size: int = 50) -> LlamaArm:
         return LlamaArm(
             Path("a.gguf"),
             max_new_tokens=max_new_tokens,
             context_length=64,
             end_token_ids=[2],
+            vocab_size=vocab_size,
             num_threads=2,
             clock=clock,
         )
@@ -75,3 +80,20 @@ def test_llama_stops_at_its_end_and_at_the_length(monkeypatch: pytest.MonkeyPatc
         0.75,
     )
     assert arm(2).run(REQUEST).token_ids == (11, 12)
+    with pytest.raises(BenchError, match=r"a\.gguf has a vocabulary of 50 tokens and the model"):
+        arm(40, vocab_size=51)
+
+
+@pytest.mark.tiny
+def test_the_librarys_arm_takes_nothing_from_the_models_own_generation_settings() -> None:
+    """A model that comes with a penalty was measured with it, against our loop without."""
+    from tests.lookahead.tiny_models import END_TOKEN_ID, tiny_hf_model
+
+    def answer(**settings: Any) -> tuple[int, ...]:
+        model = tiny_hf_model("llama", "sdpa", "float64")
+        for name, value in settings.items():
+            setattr(model.generation_config, name, value)
+        arm = StockArm(model, max_new_tokens=20, end_token_ids=[END_TOKEN_ID])
+        return arm.run(REQUEST).token_ids
+
+    assert answer(repetition_penalty=9.0, suppress_tokens=list(range(40))) == answer()
