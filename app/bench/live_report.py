@@ -171,27 +171,37 @@ def live_figures(
     figures = []
     for arm in measured.arms:
         name = f"{prefix}.{arm}"
-        figures += _totals_figures(measured.totals(arm), name)
+        totals = measured.totals(arm)
+        is_drafting = arm in drafting_arms(measured)
+        sources = sorted(totals.drafted_by_source) if is_drafting else None
+        figures += _totals_figures(totals, name, sources)
         figures += _ratio_figures(measured, arm, name)
-        if arm in drafting_arms(measured):
+        if is_drafting:
             figures += _over_plain_figures(measured, arm, name, is_promised=is_promised)
         if len(measured.categories) > 1:
             for category in measured.categories:
                 totals = measured.totals(arm, _is_of(category))
-                figures += _totals_figures(totals, name, f".{category}")
+                figures += _totals_figures(totals, name, sources, f".{category}")
     figures.append(Figure(f"{prefix}.loop_share", measured.loop_share("plain"), "share"))
     return figures
 
 
-def _totals_figures(totals: ArmTotals, name: str, end: str = "") -> list[Figure]:
-    """What is counted over the answers of one arm; `end`: of which category."""
+def _totals_figures(
+    totals: ArmTotals, name: str, sources: Sequence[str] | None, end: str = ""
+) -> list[Figure]:
+    """What is counted over the answers of one arm.
+
+    Args:
+        sources: where the arm's drafts come from; None: it does not draft.
+        end: of which category.
+    """
     figures = [
         Figure(f"{name}.decode_tokens_per_second{end}", totals.decode_rate, "tokens/s"),
         Figure(f"{name}.total_tokens_per_second{end}", totals.total_rate, "tokens/s"),
         Figure.of(f"{name}.first_token_seconds{end}", totals.first_token_seconds, "s"),
         Figure(f"{name}.tokens_per_step{end}", totals.tokens_per_step, "tokens"),
     ]
-    if not totals.drafted_by_source:
+    if sources is None:
         return figures
     is_full = totals.least_known_length >= _TARGET_KNOWN_LENGTH
     target = _TARGET_DRAFTING_SHARE if is_full and not end else None
@@ -202,8 +212,8 @@ def _totals_figures(totals: ArmTotals, name: str, end: str = "") -> list[Figure]
         Figure(f"{name}.drafting_share{end}", share, "share", target, is_at_most=True),
         Figure(f"{name}.acceptance_rate{end}", totals.acceptance_rate, "share"),
     ]
-    for source, num_drafted in sorted(totals.drafted_by_source.items()):
-        accepted = totals.accepted_by_source[source] / num_drafted
+    for source in sources:
+        accepted = totals.acceptance_of(source)
         figures.append(Figure(f"{name}.acceptance_rate_{source}{end}", accepted, "share"))
     if totals.remember_seconds.count:
         figures.append(Figure.of(f"{name}.remember_seconds{end}", totals.remember_seconds, "s"))

@@ -54,6 +54,10 @@ class ArmTotals:
         """Accepted of drafted tokens."""
         return _quotient(self.accepted_by_source.total(), self.drafted_by_source.total())
 
+    def acceptance_of(self, source: str) -> float | None:
+        """Accepted of the tokens drafted from one source."""
+        return _quotient(self.accepted_by_source[source], self.drafted_by_source[source])
+
 
 class Measurements:
     """Rows by arm and prompt, in the order of the run."""

@@ -250,6 +250,18 @@ def test_every_quantity_is_told_of_every_category() -> None:
         assert {f"live.history.{what}{end}" for end in ("", ".coding", ".rag", ".qa")} <= names
 
 
+def test_an_arm_that_drafted_nothing_has_its_figures_all_the_same() -> None:
+    arms = (PlainArm(ScriptedRunner()), ColdArm(ScriptedRunner()))
+    rows = []
+    for arm in arms:
+        result = PlainArm(ScriptedRunner()).run(scripted_requests(1)[0])
+        rows.append(Row.of(scripted_requests(1)[0], arm.name, 0, result))
+    found = {figure.name: figure.value for figure in live_figures(Measurements(rows))}
+    assert found["live.cold.mean_width"] == 1
+    assert found["live.cold.acceptance_rate"] is None
+    assert "live.plain.mean_width" not in found
+
+
 def test_rows_are_kept_after_every_prompt() -> None:
     runner = ScriptedRunner()
     arms: list[Arm] = [PlainArm(runner), ColdArm(runner)]

@@ -153,4 +153,3 @@ def test_tables_are_aligned_as_text_and_escaped_as_markdown() -> None:
 def test_versions_are_those_installed() -> None:
     versions = describe_versions()
     assert re.match(r"\d+\.\d+", versions["torch"])
-    assert "llama_cpp_python" not in versions or versions["llama_cpp_python"]
