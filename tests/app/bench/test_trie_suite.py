@@ -12,6 +12,7 @@ from app.bench.errors import BenchError
 from app.bench.options import BenchOptions
 from app.bench.reports import SuiteReport
 from app.bench.trie_suite import measure_trie, run_trie_suite
+from lookahead.model_source import prepare_model
 from lookahead.trie import Trie
 from tests.app.scripted_engine import ByteTokenizer
 
@@ -113,3 +114,18 @@ def test_nothing_but_the_tokenizer_is_fetched(monkeypatch: pytest.MonkeyPatch) -
     for suite in ("trie", "start"):
         assert bench.run(BenchOptions(suite=suite), Terminal()) == 0
     assert [how["with_weights"] for how in asked] == [False, True]
+
+
+def test_of_a_model_on_a_hub_the_weights_are_asked_for_only_if_they_are_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[list[str]] = []
+
+    def fetch(_name: str, *, allow_patterns: list[str], **_: object) -> str:
+        asked.append(allow_patterns)
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    for with_weights in (False, True):
+        prepare_model("some/model", lambda _: None, with_weights=with_weights)
+    assert ["*.safetensors" in patterns for patterns in asked] == [False, True]

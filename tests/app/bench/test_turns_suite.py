@@ -10,7 +10,7 @@ from app.bench.prompt_sets import BenchPrompt
 from app.bench.reports import SuiteReport
 from app.bench.turns_suite import ConversationArm, measure_conversations
 from app.prompting import MessageTooLongError, Prompt, Turn
-from tests.app.bench.scripted_runner import ANSWER_LENGTH, ScriptedRunner
+from tests.app.bench.scripted_runner import ANSWER_LENGTH, ScriptedBuilder, ScriptedRunner
 
 CONVERSATIONS = [
     BenchPrompt("c0", "writing", ("Write it.", "Shorter.")),
@@ -18,18 +18,16 @@ CONVERSATIONS = [
 ]
 
 
-class Builder:
-    """Ids are lengths: one for each question, the ids of each answer between."""
+class Builder(ScriptedBuilder):
+    """Refuses what is longer than it may be."""
 
     longest = 1000
 
     def build_chat(self, turns: Sequence[Turn]) -> Prompt:
-        ids: list[int] = []
-        for turn in turns:
-            ids += [len(turn.text), *(turn.answer_ids or ())]
-        if len(ids) > self.longest:
+        prompt = super().build_chat(turns)
+        if len(prompt.token_ids) > self.longest:
             raise MessageTooLongError("It is too long.")
-        return Prompt(tuple(ids), 0)
+        return prompt
 
 
 class ScriptedSession:
