@@ -148,7 +148,7 @@ def measure_curve(
     widths = [width for width in WIDTHS if width <= widest]
     seconds: dict[int, list[float]] = {width: [] for width in widths}
     for step in _timed_steps(model, widths, strict=strict, num_rounds=num_rounds):
-        seconds[step.width].append(step.seconds - step.draft_seconds)
+        seconds[step.width].append(step.seconds)
     points = {width: 1000 * min(values) for width, values in seconds.items()}
     facts[_fact_name(recorded, model.fingerprint)] = json.dumps(points)
     return _measured(recorded, points)

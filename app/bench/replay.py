@@ -245,8 +245,8 @@ class _Replayed:
         self._request.append(self._answer_ids[:1], TokenSource.OUTPUT)
         started = time.thread_time()
         self._drafter.begin(prompt_ids)
-        if self._setting.with_prompt_rows:
-            self._drafter.observe_prompt(prompt_ids, self._recording.prompt_top_ids)
+        rows = self._recording.prompt_top_ids if self._setting.with_prompt_rows else None
+        self._drafter.observe_prompt(prompt_ids, rows if self._drafter.reads_rows else None)
         self._result.learn_seconds += time.thread_time() - started
 
     def _step(self, num_chosen: int) -> int:
@@ -256,7 +256,9 @@ class _Replayed:
         drafted = time.thread_time()
         acceptance = accept(draft, lambda _, path: self._answer_ids[num_chosen + len(path)])
         self._request.append(acceptance.token_ids, TokenSource.OUTPUT)
-        top_ids = self._top_ids(draft, acceptance, self._prompt_length + num_chosen - 1)
+        top_ids = None
+        if self._drafter.reads_rows:
+            top_ids = self._top_ids(draft, acceptance, self._prompt_length + num_chosen - 1)
         before = time.thread_time()
         self._drafter.observe(draft, acceptance.nodes, top_ids)
         result = self._result

@@ -17,7 +17,7 @@ OURS = "trie"
 _CHART_NAME = "replay-tokens-per-step.png"
 _CHART_TITLE = "Replay: tokens per step by width of the draft"
 # Okabe and Ito's palette, which colour-blind people can tell apart; our own drafter comes first.
-_COLOURS = ("#D55E00", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#777777", "#F0E442")
+_COLOURS = ("#D55E00", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#444444", "#999999")
 
 
 def replay_tables(results: Sequence[ReplayResult], curves: Sequence[CostCurve]) -> list[Table]:
@@ -130,15 +130,16 @@ def _by_curve(results: Sequence[ReplayResult], curves: Sequence[CostCurve]) -> T
 
 
 def _best(results: Sequence[ReplayResult], curve: CostCurve) -> str:
+    """The best speed-up and its width, of equal ones the narrowest."""
     speedups = [
-        (speedup, result.setting.width)
+        (round(speedup, 2), -result.setting.width)
         for result in results
         if (speedup := curve.speedup(result)) is not None
     ]
     if not speedups:
         return "–"
-    speedup, width = max(speedups)
-    return f"{speedup:.2f} at {width}"
+    speedup, negated_width = max(speedups)
+    return f"{speedup:.2f} at {-negated_width}"
 
 
 def _by_source(results: Sequence[ReplayResult]) -> Table:
@@ -194,7 +195,7 @@ def draw_replay_chart(results: Sequence[ReplayResult], folder: Path) -> list[tup
     shown = [result for result in results if result.setting.with_prompt_rows]
     if not shown:
         return []
-    chart = Chart(figsize=(10, 4.8), layout="constrained")
+    chart = Chart(figsize=(11, 4.8), layout="constrained")
     FigureCanvasAgg(chart)
     chart.suptitle(_CHART_TITLE)
     all_axes = chart.subplots(1, 2, sharey=True)
@@ -221,6 +222,7 @@ def draw_replay_chart(results: Sequence[ReplayResult], folder: Path) -> list[tup
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.3)
     all_axes[0].set_ylabel("tokens per step")
-    all_axes[1].legend(frameon=False, fontsize="small", loc="upper left")
+    lines, labels = all_axes[0].get_legend_handles_labels()
+    chart.legend(lines, labels, loc="outside right upper", frameon=False)
     chart.savefig(folder / _CHART_NAME, dpi=130)
     return [(_CHART_NAME, _CHART_TITLE)]

@@ -96,30 +96,16 @@ def replay_all(
     max_new_tokens: int,
     widths: Sequence[int],
 ) -> Iterator[ReplayResult]:
-    """Every drafter cold and with history, with the prompt's rows, and without where they matter.
-
-    Whether they matter to a drafter is seen at the first width, cold.
+    """Every drafter at every width, cold and with history; those that read rows also without the
+    prompt's.
     """
     vocab_size = prompts[0].recording.model.vocab_size
     for name in names:
         make = partial(drafters.make, name, vocab_size=vocab_size)
-        reads_prompt_rows: bool | None = None
-        for width, is_cold in product(widths, (True, False)):
-            setting = ReplaySetting(width, is_cold=is_cold, max_new_tokens=max_new_tokens)
-            result = replay(name, prompts, make, setting)
-            yield result
-            if reads_prompt_rows is False:
-                continue
-            without = replay(name, prompts, make, replace(setting, with_prompt_rows=False))
-            if reads_prompt_rows is None:
-                reads_prompt_rows = not _same_steps(result, without)
-            if reads_prompt_rows:
-                yield without
-
-
-def _same_steps(one: ReplayResult, other: ReplayResult) -> bool:
-    pairs = zip(one.prompts, other.prompts, strict=True)
-    return all(a.accepted_lengths == b.accepted_lengths for a, b in pairs)
+        prompt_rows = (True, False) if make().reads_rows else (True,)
+        for width, is_cold, with_prompt_rows in product(widths, (True, False), prompt_rows):
+            setting = ReplaySetting(width, is_cold, with_prompt_rows, max_new_tokens)
+            yield replay(name, prompts, make, setting)
 
 
 def _recorded_prompts(

@@ -32,6 +32,8 @@ def recorded(
 class Seer(NoHistory):
     """Drafts the truth as one chain, behind it a wrong sibling of its first token."""
 
+    reads_rows = True
+
     def __init__(self, whole: Sequence[int]) -> None:
         self._whole = list(whole)
         self.limits: list[DraftLimits] = []
@@ -129,6 +131,8 @@ def test_a_drafter_is_told_the_rows_of_the_true_path_only() -> None:
 class Diary(NoHistory):
     """Writes down what it is told."""
 
+    reads_rows = True
+
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
 
@@ -136,8 +140,7 @@ class Diary(NoHistory):
         self.told.append(("begin", list(prompt_ids)))
 
     def observe_prompt(self, token_ids: Sequence[int], top_ids: IntArray | None) -> None:
-        assert top_ids is not None
-        self.told.append(("prompt", top_ids[:, 0].tolist()))
+        self.told.append(("prompt", None if top_ids is None else top_ids[:, 0].tolist()))
 
     def remember(self, token_ids: Sequence[int]) -> None:
         self.told.append(("remember", list(token_ids)))
@@ -162,7 +165,21 @@ def test_a_drafter_is_told_of_beginning_prompt_and_end() -> None:
     ]
     diary.told.clear()
     replay_prompt(prompt, diary, ReplaySetting(width=4, with_prompt_rows=False))
-    assert [name for name, _ in diary.told] == ["begin", "remember"]
+    assert diary.told[1] == ("prompt", None)
+
+
+def test_a_drafter_that_reads_no_rows_is_given_none() -> None:
+    class Blind(Diary):
+        reads_rows = False
+
+        def observe(
+            self, draft: DraftTree, accepted_nodes: Sequence[int], top_ids: IntArray | None
+        ) -> None:
+            self.told.append(("step", top_ids))
+
+    blind = Blind()
+    replay_prompt(recorded([1], [50, END]), blind, ReplaySetting(width=4))
+    assert blind.told == [("begin", [1]), ("prompt", None), ("step", None), ("remember", [1, 50])]
 
 
 def test_cold_means_a_fresh_drafter_and_history_means_one_for_all() -> None:
@@ -200,6 +217,7 @@ class TruePath:
 
     def __init__(self, drafter: Learner) -> None:
         self._drafter = drafter
+        self.reads_rows = drafter.reads_rows
 
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         return self._drafter.draft(request, limits)
@@ -207,10 +225,11 @@ class TruePath:
     def observe(
         self, draft: DraftTree, accepted_nodes: Sequence[int], top_ids: IntArray | None
     ) -> None:
-        assert top_ids is not None
-        known = np.full_like(top_ids, -1)
-        nodes = [0, *accepted_nodes]
-        known[nodes] = top_ids[nodes]
+        known = None
+        if top_ids is not None:
+            known = np.full_like(top_ids, -1)
+            nodes = [0, *accepted_nodes]
+            known[nodes] = top_ids[nodes]
         self._drafter.observe(draft, accepted_nodes, known)
 
 
