@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app import __version__, paths
+from app.bench import BenchError, add_bench_options, parse_bench_options
+from app.bench import run as run_bench
 from app.listening import PortTakenError, open_listening_socket
 from app.plain_text import displayable
 from app.services.errors import ServiceError
@@ -38,6 +40,7 @@ class CommandError(Exception):
 
 
 _TOLD_ERRORS = (
+    BenchError,
     CommandError,
     LookaheadError,
     PortTakenError,
@@ -76,6 +79,8 @@ def _run(arguments: list[str], terminal: Terminal) -> int:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported
     if options["command"] == "import":
         return _import(settings, options["paths"], terminal, as_json=options["json"])
+    if options["command"] == "bench":
+        return run_bench(parse_bench_options(options, settings), terminal)
     return _chat(settings, terminal)
 
 
@@ -191,11 +196,16 @@ def _parser() -> argparse.ArgumentParser:
     chat = commands.add_parser("chat", help="open the chat in the browser (default)")
     chat.add_argument("--version", action="version", version=f"lookahead-chat {__version__}")
     _add_common_options(chat)
+    _add_engine_options(chat)
     _add_chat_options(chat)
     importing = commands.add_parser("import", help="take documents in, to draft from them")
     importing.add_argument("paths", nargs="+", metavar="PATH", help="a file or folder")
     importing.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_common_options(importing)
+    bench = commands.add_parser("bench", help="measure speed, side by side with the alternatives")
+    add_bench_options(bench)
+    _add_common_options(bench)
+    _add_engine_options(bench)
     commands.add_parser("test", help="run the tests; what follows is for pytest (and --slow)")
     return parser
 
@@ -211,7 +221,7 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", help=f"{', '.join(LOG_LEVELS)} (default: info)")
 
 
-def _add_chat_options(parser: argparse.ArgumentParser) -> None:
+def _add_engine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="auto (default), cpu, cuda, cuda:1, mps")
     parser.add_argument("--dtype", help=f"{', '.join(DTYPES)} (default: auto)")
     parser.add_argument("--context-length", metavar="N", help="tokens of context to use at most")
@@ -223,6 +233,9 @@ def _add_chat_options(parser: argparse.ArgumentParser) -> None:
         "--flexible", dest="strict", action="store_false", help="equal to it up to numerical ties"
     )
     parser.set_defaults(strict=None)
+
+
+def _add_chat_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-lookahead",
         dest="lookahead",

@@ -192,7 +192,9 @@ class _Answer:
         logits = self.session.verify(draft, rows)
         acceptance = self._accept(draft, logits)
         emitted = self._commit(acceptance)
+        verified = time.perf_counter()
         self._observe(draft, acceptance, logits)
+        ended = time.perf_counter()
         step = StepDone(
             token_ids=emitted,
             accepted_length=acceptance.accepted_length,
@@ -201,8 +203,8 @@ class _Answer:
             rows=rows or draft.width,
             draft=draft,
             match_length=draft.match_length,
-            seconds=time.perf_counter() - started,
-            draft_seconds=draft_seconds,
+            seconds=ended - started,
+            draft_seconds=draft_seconds + ended - verified,
         )
         self.stats.count_step(step)
         return step
@@ -237,6 +239,9 @@ class _Answer:
     def _observe(self, draft: DraftTree, acceptance: Acceptance, logits: torch.Tensor) -> None:
         """Let the drafter learn from every verified row."""
         if self._drafter is None:
+            return
+        if not self._drafter.reads_rows:
+            self._drafter.observe(draft, acceptance.nodes, None)
             return
         count = min(NUM_SUCCESSORS, logits.shape[1])
         top_ids = np.full((draft.width, NUM_SUCCESSORS), -1, np.int32)

@@ -6,11 +6,12 @@ two best tokens are closer than that noise either may win. Anything wider is a b
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lookahead.kv_cache import KVCache
-from lookahead.loaded_model import LoadedModel
+if TYPE_CHECKING:
+    from lookahead.loaded_model import LoadedModel
 
-__all__ = ["Divergence", "find_divergence"]
+__all__ = ["Divergence", "find_divergence", "first_difference"]
 
 _NUM_ROWS = 8
 
@@ -35,17 +36,26 @@ class Divergence:
         return self.gap <= 2 * self.noise
 
 
+def first_difference(expected: Sequence[int], found: Sequence[int]) -> int | None:
+    """Index of the first token that differs; None where both are equal."""
+    if tuple(expected) == tuple(found):
+        return None
+    shared = zip(expected, found, strict=False)
+    return next(
+        (at for at, (one, other) in enumerate(shared) if one != other),
+        min(len(expected), len(found)),
+    )
+
+
 def find_divergence(
-    model: LoadedModel, prompt_ids: Sequence[int], plain: Sequence[int], drafted: Sequence[int]
+    model: "LoadedModel", prompt_ids: Sequence[int], plain: Sequence[int], drafted: Sequence[int]
 ) -> Divergence | None:
     """The first difference between two answers to one prompt; None where they are equal."""
-    if list(plain) == list(drafted):
+    from lookahead.kv_cache import KVCache  # only now: it brings torch in
+
+    index = first_difference(plain, drafted)
+    if index is None:
         return None
-    shared = zip(plain, drafted, strict=False)
-    index = next(
-        (at for at, (one, other) in enumerate(shared) if one != other),
-        min(len(plain), len(drafted)),
-    )
     committed = [*prompt_ids, *plain[:index]]
     cache = KVCache(model.adapter.num_layers, len(committed) + _NUM_ROWS)
     model.adapter.prefill(committed[:-1], cache, 0)

@@ -49,6 +49,11 @@ class DraftLimits:
 class Drafter(Protocol):
     """Proposes tokens; whatever it proposes, the text stays the same."""
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it learns from `top_ids`; where not, they are not computed."""
+        ...
+
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         """A tree whose root is the request's last token; the root alone where nothing is known."""
 
@@ -149,6 +154,11 @@ class TrieDrafter:
         self._masked_sequence_ids = masked_sequence_ids
         self._calibration = calibration or FixedPriors()
         self._masked: tuple[TrieSnapshot, tuple[IntArray, IntArray]] | None = None
+
+    @property
+    def reads_rows(self) -> bool:
+        """See `Drafter`."""
+        return self._successors is not None
 
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         """See `Drafter`. Raises ValueError for an empty request."""

@@ -95,9 +95,14 @@ def load_model(
     return _choose_mode(model, strict, report)
 
 
-def load_tokenizer(name: str | Path, report: Report | None = None) -> Tokenizer:
+def load_tokenizer(
+    name: str | Path, report: Report | None = None, *, may_download: bool = True
+) -> Tokenizer:
     """The tokenizer of a model, without its weights. Raises as `load_model` does for its name."""
-    return AutoTokenizer.from_pretrained(prepare_model(name, report or _logger.info))
+    path = prepare_model(
+        name, report or _logger.info, may_download=may_download, with_weights=False
+    )
+    return AutoTokenizer.from_pretrained(path)
 
 
 def wrap_model(

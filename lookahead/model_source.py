@@ -19,7 +19,11 @@ Report = Callable[[str], None]
 
 
 def prepare_model(
-    name: str | Path, report: Report | None = None, *, may_download: bool = True
+    name: str | Path,
+    report: Report | None = None,
+    *,
+    may_download: bool = True,
+    with_weights: bool = True,
 ) -> Path:
     """The folder of a model's files, fetched if need be; no weights are loaded.
 
@@ -27,6 +31,7 @@ def prepare_model(
         name: a folder, a name on a model hub, or the embedded model's name.
         report: told in sentences what takes long.
         may_download: False: only what is on this machine already.
+        with_weights: False: of a model on a hub, all but those.
 
     Raises:
         ModelNotFoundError: no such folder or model.
@@ -42,15 +47,17 @@ def prepare_model(
                 "layout (config.json, safetensors, tokenizer)."
             )
         return folder
-    return _fetch_from_hub(str(name), report or _logger.info, may_download)
+    return _fetch_from_hub(str(name), report or _logger.info, may_download, with_weights)
 
 
-def _fetch_from_hub(name: str, report: Report, may_download: bool) -> Path:
+def _fetch_from_hub(name: str, report: Report, may_download: bool, with_weights: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     report(f"Fetching {name}")
-    patterns = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    patterns = ["*.json", "*.model", "*.txt", "*.jinja"]
+    if with_weights:
+        patterns.append("*.safetensors")
     try:
         return Path(
             snapshot_download(name, allow_patterns=patterns, local_files_only=not may_download)

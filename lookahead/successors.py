@@ -39,9 +39,11 @@ class SuccessorTable:
 
         Args:
             token_ids: [num_rows].
-            top_ids: [num_rows, 8] the model's best next tokens after it, likeliest first.
+            top_ids: [num_rows, 8] the model's best next tokens after it, likeliest first; a row
+                that begins with -1 is unknown and changes nothing.
         """
-        self._top_ids[np.asarray(token_ids, np.int64)] = top_ids
+        is_known = top_ids[:, 0] >= 0
+        self._top_ids[np.asarray(token_ids, np.int64)[is_known]] = top_ids[is_known]
 
     def successors(self, token_id: int) -> list[int]:
         """Successors of one token, likeliest first, -1 where unknown; none outside the table."""

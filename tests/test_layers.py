@@ -110,6 +110,12 @@ def test_the_page_reaches_engine_and_database_through_the_services_only() -> Non
     assert set(offenders(page, {"lookahead", "storage", "torch", "transformers"})) == found
 
 
+def test_the_benchmark_knows_no_page_and_only_the_command_line_knows_it() -> None:
+    assert offenders(users_in("app.bench"), WEB | PAGE) == []
+    others = [name for name in MODULES if not is_in(name, {"app.bench", "app.cli"})]
+    assert offenders(others, {"app.bench"}) == []
+
+
 def test_sql_is_only_in_storage() -> None:
     assert offenders(users_in("app", "lookahead"), {"sqlite3", "sqlite_utils"}) == []
 
@@ -132,6 +138,15 @@ def test_bookkeeping_does_not_lead_to_torch_through_another_module() -> None:
 def test_adapter_cache_and_sampling_are_below_the_loop() -> None:
     below = [ENGINE[name] for name in BELOW_THE_LOOP]
     assert offenders(below, {"lookahead.decoding", "lookahead.session", "lookahead.loader"}) == []
+
+
+def test_published_drafters_are_for_comparison_only() -> None:
+    """Nothing of the product drafts with them, and all they need is bookkeeping."""
+    drafters = "lookahead.drafters"
+    product = [name for name in MODULES if not is_in(name, {drafters, "app.bench"})]
+    assert users_in(drafters)
+    assert offenders(product, {drafters}) == []
+    assert offenders(users_in(drafters), {"torch", "transformers", "app", "storage"}) == []
 
 
 def test_the_launcher_needs_the_standard_library_only() -> None:

@@ -11,6 +11,8 @@ from lookahead.request_view import RequestView
 class OracleDrafter:
     """Knows what will be said, and hides it among random tokens, on any branch."""
 
+    reads_rows = False
+
     def __init__(self, whole: Sequence[int], vocab_size: int, seed: int) -> None:
         self._whole = list(whole)
         self._vocab_size = vocab_size

@@ -84,6 +84,41 @@ def test_a_drafter_that_ignores_its_limits_is_found_out(model: LoadedModel) -> N
         run(model, PROMPT, drafter=Greedy([], VOCAB_SIZE, 3), **sampled(3, 3))
 
 
+@pytest.mark.parametrize("reads_rows", [False, True])
+def test_a_drafter_gets_the_rows_only_if_it_reads_them(
+    model: LoadedModel, reads_rows: bool
+) -> None:
+    """Every drafter paid for the likeliest eight, of which most read none."""
+    got: list[bool] = []
+
+    class Reader(OracleDrafter):
+        def observe(self, draft: DraftTree, accepted_nodes: object, top_ids: object) -> None:
+            got.append(top_ids is not None)
+
+    Reader.reads_rows = reads_rows
+    run(model, PROMPT, drafter=Reader([], VOCAB_SIZE, 3), **sampled(3, 6))
+    assert got == [reads_rows] * len(got) != []
+
+
+def test_drafting_is_looking_for_drafts_and_learning_from_rows(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Learning was left out of drafting's share of a step."""
+    clock = {"now": 0.0}
+    monkeypatch.setattr("lookahead.decoding.time.perf_counter", lambda: clock["now"])
+
+    class Slow(OracleDrafter):
+        def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+            clock["now"] += 2.0
+            return super().draft(request, limits)
+
+        def observe(self, draft: DraftTree, accepted_nodes: object, top_ids: object) -> None:
+            clock["now"] += 3.0
+
+    step = run(model, PROMPT, drafter=Slow([], VOCAB_SIZE, 3), **sampled(3, 6))[1]
+    assert (step.draft_seconds, step.seconds) == (5.0, 5.0)
+
+
 def test_a_failing_forward_leaves_a_session_that_goes_on(model: LoadedModel) -> None:
     """Some layers had the new rows and some had not, and the next forward died of it."""
     session = Session(model)

@@ -47,3 +47,11 @@ def test_damaged_or_foreign_bytes_are_refused() -> None:
     for blob in (b"", bytes(damaged), whole[:-1], wrong_shape, wrong_type, nameless):
         with pytest.raises(SuccessorFormatError):
             SuccessorTable.from_bytes(blob)
+
+
+def test_an_unknown_row_wipes_nothing_out() -> None:
+    table = SuccessorTable(3)
+    table.update([1, 2], rows(10, 20))
+    table.update([1, 2, 1], np.concatenate([rows(30), np.full((2, NUM_SUCCESSORS), -1)]))
+    assert table.successors(1) == list(range(30, 38))
+    assert table.successors(2) == list(range(20, 28))

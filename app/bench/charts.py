@@ -1,0 +1,166 @@
+"""Charts as PNG files: speed-up by category, accepted lengths, speed as the Trie learns.
+
+The only place that knows matplotlib, which is imported when a chart is drawn. Called when a live
+run is over.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.bench.live_report import drafting_arms
+from app.bench.measurements import Measurements, rolling_median
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_live_charts", "draw_trie_chart"]
+
+# Okabe and Ito's palette, which colour-blind people can tell apart.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#444444")
+_LONGEST_SHOWN = 15
+_ROLLING = 9  # prompts
+_PNG_DPI = 130
+
+
+def draw_live_charts(
+    measured: Measurements, titles: Mapping[str, str], folder: Path
+) -> list[tuple[str, str]]:
+    """Draw what the rows give; returns (file name, what it shows).
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    arms = drafting_arms(measured)
+    if not arms or not measured.of("plain"):
+        return []
+    charts = (
+        ("speedup-by-category.png", "Decode speed over our plain loop, by category", _speedups),
+        ("accepted-lengths.png", "Accepted drafted tokens per step", _accepted_lengths),
+        ("learning.png", "Decode speed over the run, as the Trie learns", _learning),
+    )
+    for name, title, draw in charts:
+        figure, axes = _new_chart(title)
+        draw(axes, measured, titles, arms)
+        figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize="small")
+        figure.savefig(folder / name, dpi=_PNG_DPI)
+    return [(name, title) for name, title, _ in charts]
+
+
+def _new_chart(title: str) -> "tuple[Any, Axes]":
+    """A figure that belongs to nobody else: pyplot's global state is not touched."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.set_title(title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _speedups(
+    axes: "Axes", measured: Measurements, titles: Mapping[str, str], arms: Sequence[str]
+) -> None:
+    """A group of bars for each category, each with its interval; all prompts come last."""
+    groups = [*measured.categories, "all"]
+    width = 0.8 / len(arms)
+    for number, arm in enumerate(arms):
+        estimates = [
+            measured.speedup(
+                arm,
+                "plain",
+                keep=lambda row, g=group: g in ("all", row.category),  # type: ignore[misc]
+            )
+            for group in groups
+        ]
+        places = [at + (number - (len(arms) - 1) / 2) * width for at in range(len(groups))]
+        below = [estimate.value - estimate.low for estimate in estimates]
+        above = [estimate.high - estimate.value for estimate in estimates]
+        axes.bar(
+            places,
+            [estimate.value for estimate in estimates],
+            width,
+            yerr=[below, above],
+            error_kw={"elinewidth": 0.8, "alpha": 0.7},
+            color=_COLOURS[number % len(_COLOURS)],
+            label=titles[arm],
+        )
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(groups)), groups, rotation=35, ha="right", fontsize="small")
+    axes.set_ylabel("times plain")
+
+
+def _accepted_lengths(
+    axes: "Axes", measured: Measurements, titles: Mapping[str, str], arms: Sequence[str]
+) -> None:
+    """Share of steps by accepted length; all that is longer is in the last bar."""
+    width = 0.8 / len(arms)
+    for number, arm in enumerate(arms):
+        lengths = measured.totals(arm).accepted_lengths
+        counts = [lengths[length] for length in range(_LONGEST_SHOWN)]
+        counts.append(lengths.total() - sum(counts))
+        total = max(1, lengths.total())
+        places = [at + (number - (len(arms) - 1) / 2) * width for at in range(len(counts))]
+        axes.bar(
+            places,
+            [100 * count / total for count in counts],
+            width,
+            color=_COLOURS[number % len(_COLOURS)],
+            label=titles[arm],
+        )
+    labels = [*map(str, range(_LONGEST_SHOWN)), f"≥{_LONGEST_SHOWN}"]
+    axes.set_xticks(range(len(labels)), labels)
+    axes.set_xlabel("drafted tokens accepted in a step")
+    axes.set_ylabel("% of steps")
+
+
+def _learning(
+    axes: "Axes", measured: Measurements, titles: Mapping[str, str], arms: Sequence[str]
+) -> None:
+    """Tokens per second of decoding, rolling median over the last prompts."""
+    for number, arm in enumerate(["plain", *arms]):
+        rates = [rate for row in measured.of(arm) if (rate := row.result.decode_rate) is not None]
+        axes.plot(
+            range(1, len(rates) + 1),
+            rolling_median(rates, _ROLLING),
+            color="#999999" if arm == "plain" else _COLOURS[(number - 1) % len(_COLOURS)],
+            label=titles[arm],
+        )
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"prompts answered (median of the last {_ROLLING})")
+    axes.set_ylabel("tokens/s")
+
+
+def draw_trie_chart(measured: Sequence[Mapping[str, float]], folder: Path) -> list[tuple[str, str]]:
+    """Draw how drafts, saving and opening grow with the Trie; returns (file name, title).
+
+    Args:
+        measured: for each size, `num_tokens` and the times of `TrieMeasurement`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    lines = (
+        ("draft_p50_ms", "draft p50, ms", 1.0),
+        ("draft_p99_ms", "draft p99, ms", 1.0),
+        ("tail_draft_p99_ms", "draft p99 with the tail full, ms", 1.0),
+        ("open_seconds", "open, ms", 1000.0),
+        ("build_cpu_seconds", "build, ms of CPU", 1000.0),
+    )
+    title = "What the Trie costs as it grows"
+    figure, axes = _new_chart(title)
+    sizes = [one["num_tokens"] for one in measured]
+    for number, (field, label, scale) in enumerate(lines):
+        values = [one[field] * scale for one in measured]
+        axes.plot(sizes, values, marker="o", color=_COLOURS[number], label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("tokens")
+    axes.set_ylabel("milliseconds")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+    figure.savefig(folder / "trie-growth.png", dpi=_PNG_DPI)
+    return [("trie-growth.png", title)]

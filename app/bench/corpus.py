@@ -1,0 +1,92 @@
+"""A corpus that everybody has who can run this: text and code of the installed packages.
+
+In an order that is mixed and always the same. Knows a tokenizer, no Trie. Called by the Trie's
+suite.
+"""
+
+import random
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.bench.errors import BenchError
+from app.prompting import encode_text, find_control_ids
+from lookahead.candidates import IntArray
+
+__all__ = ["Corpus", "read_corpus"]
+
+_SUFFIXES = {".py", ".pyi", ".md", ".rst", ".txt"}
+_HELD_OUT = 20  # one file in so many is held out
+_LONGEST_TEXT = 400_000  # characters of a file; more is left out
+_REPORT_EVERY = 64  # files
+_SEED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Sequences of token ids: those that go into the Trie, and those it never sees."""
+
+    sequences: list[IntArray]
+    held_out: list[IntArray]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that can go into the Trie."""
+        return sum(map(len, self.sequences))
+
+    def limited(self, num_tokens: int) -> list[IntArray]:
+        """The first sequences with so many tokens together, the last one cut."""
+        chosen = []
+        left = num_tokens
+        for sequence in self.sequences:
+            if left <= 0:
+                break
+            chosen.append(sequence[:left])
+            left -= len(chosen[-1])
+        return chosen
+
+
+def read_corpus(
+    tokenizer: Any, num_tokens: int, held_out_length: int, report: Callable[[str], None]
+) -> Corpus:
+    """Files of the installed packages, tokenized until there are `num_tokens`, if so many are.
+
+    Args:
+        held_out_length: tokens that a file must have more of to be held out.
+
+    Raises:
+        BenchError: there are no packages to read.
+    """
+    control_ids = find_control_ids(tokenizer)
+    corpus = Corpus([], [])
+    for number, text in enumerate(_texts()):
+        ids = np.asarray(encode_text(tokenizer, text, control_ids), np.int32)
+        if number % _HELD_OUT == 0 and len(ids) > held_out_length:
+            corpus.held_out.append(ids)
+        else:
+            corpus.sequences.append(ids)
+        if number % _REPORT_EVERY == 0:
+            report(f"Tokenizing installed packages: {corpus.num_tokens:,} tokens")
+            if corpus.num_tokens >= num_tokens and len(corpus.held_out) > 1:
+                break
+    if len(corpus.held_out) < 2:  # one to draft behind, one to fill the tail with
+        raise BenchError("No installed packages were found to read text and code from.")
+    return corpus
+
+
+def _texts() -> Iterator[str]:
+    """Text and code below the folder of installed packages, in a fixed mixed order."""
+    folder = Path(sysconfig.get_paths()["purelib"])
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES)
+    random.Random(_SEED).shuffle(files)
+    for path in files:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text:
+            yield text[:_LONGEST_TEXT]

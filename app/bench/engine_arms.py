@@ -1,0 +1,272 @@
+"""The arms of our own engine: plain, with a Trie that is empty, grows or was warmed, any drafter.
+
+What outlives a prompt in an arm is what its title says, and nothing else: each arm has its own
+Trie, its own recycled successors, and a fresh session for every prompt. One rule for the times of
+all: what a drafter begins with at the prompt is prefill, drafting and learning from rows belong to
+the decode steps, and what makes history of a finished answer, sealing with it, is apart.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from app.bench.arms import Arm, ArmResult, BenchRequest, Clock, watch_events
+from lookahead.config import DecodingConfig, SamplingConfig
+from lookahead.drafter import Drafter
+from lookahead.events import Event
+from lookahead.successors import SuccessorTable
+from lookahead.trie import Trie
+
+if TYPE_CHECKING:
+    from lookahead import LoadedModel, Session
+
+__all__ = [
+    "ColdArm",
+    "DrafterArm",
+    "EngineRunner",
+    "HistoryArm",
+    "PlainArm",
+    "Runner",
+    "WarmedArm",
+    "rehearse",
+    "warm",
+]
+
+
+class Runner(Protocol):
+    """Starts one generation; scripted in tests."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of logits."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Gives seconds."""
+        ...
+
+    def generate(
+        self,
+        request: BenchRequest,
+        *,
+        trie: Trie | None = None,
+        successors: SuccessorTable | None = None,
+        drafter: Drafter | None = None,
+        session: "Session | None" = None,
+        is_one_row: bool = False,
+    ) -> Iterator[Event]:
+        """The events of one answer, nothing added to the Trie; `session` None: in a fresh one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRunner:
+    """The real one.
+
+    Args:
+        temperature: 0: greedy; else sampled with the request's seed.
+    """
+
+    model: "LoadedModel"
+    max_new_tokens: int
+    strict: bool
+    temperature: float = 0.0
+    clock: Clock = time.perf_counter
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of logits."""
+        return self.model.vocab_size
+
+    def generate(
+        self,
+        request: BenchRequest,
+        *,
+        trie: Trie | None = None,
+        successors: SuccessorTable | None = None,
+        drafter: Drafter | None = None,
+        session: "Session | None" = None,
+        is_one_row: bool = False,
+    ) -> Iterator[Event]:
+        """See `Runner`."""
+        import lookahead
+
+        return lookahead.generate(
+            self.model,
+            request.prompt_ids,
+            trie=trie,
+            successors=successors,
+            drafter=drafter,
+            session=session,
+            decoding=DecodingConfig(
+                max_new_tokens=self.max_new_tokens, strict=self.strict and not is_one_row
+            ),
+            sampling=SamplingConfig(temperature=self.temperature, seed=request.seed),
+            observe=False,  # what is remembered is measured apart
+        )
+
+
+class PlainArm:
+    """Our loop with nothing drafted: in the mode measured, or one row a forward."""
+
+    def __init__(self, runner: Runner, *, is_one_row: bool = False) -> None:
+        self._runner = runner
+        self._is_one_row = is_one_row
+        self.name = "plain-one-row" if is_one_row else "plain"
+        self.title = "ours, plain, one row" if is_one_row else "ours, plain"
+
+    def run(self, request: BenchRequest) -> ArmResult:
+        """See `Arm`."""
+        return watch_events(
+            lambda: self._runner.generate(request, is_one_row=self._is_one_row),
+            self._runner.clock,
+        )
+
+
+class ColdArm:
+    """Nothing is known but the prompt: an empty Trie and no successors for every prompt."""
+
+    name = "cold"
+    title = "lookahead, cold"
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def run(self, request: BenchRequest) -> ArmResult:
+        """See `Arm`."""
+        trie, successors = Trie(), SuccessorTable(self._runner.vocab_size)
+        return watch_events(
+            lambda: self._runner.generate(request, trie=trie, successors=successors),
+            self._runner.clock,
+        )
+
+
+class HistoryArm:
+    """Earlier prompts of the run and their answers are history."""
+
+    name = "history"
+    title = "lookahead, with history"
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._trie = Trie()
+        self._successors = SuccessorTable(runner.vocab_size)
+
+    def run(self, request: BenchRequest) -> ArmResult:
+        """See `Arm`."""
+        known_length = self._trie.statistics().num_tokens
+        result = watch_events(
+            lambda: self._runner.generate(request, trie=self._trie, successors=self._successors),
+            self._runner.clock,
+        )
+        result.known_length = known_length
+
+        def remember() -> None:
+            self._trie.add([*request.prompt_ids, *result.token_ids])
+            if self._trie.needs_sealing:
+                self._trie.seal()
+
+        result.remember_seconds = _seconds(self._runner.clock, remember)
+        return result
+
+
+class WarmedArm:
+    """Every prompt meets the same Trie and successors, and leaves nothing behind."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        trie: Trie,
+        successors: SuccessorTable,
+        *,
+        name: str = "warmed",
+        title: str = "lookahead, warmed",
+    ) -> None:
+        self._runner = runner
+        self._trie = trie
+        self._successors = successors
+        self.name = name
+        self.title = title
+
+    def run(self, request: BenchRequest) -> ArmResult:
+        """See `Arm`."""
+        successors = copy.deepcopy(self._successors)
+        result = watch_events(
+            lambda: self._runner.generate(request, trie=self._trie, successors=successors),
+            self._runner.clock,
+        )
+        result.known_length = self._trie.statistics().num_tokens
+        return result
+
+
+class DrafterArm:
+    """A drafter by its name, kept for the whole run: it has whatever history its method keeps."""
+
+    def __init__(self, runner: Runner, drafter_name: str) -> None:
+        from lookahead import drafters
+
+        self._runner = runner
+        self._drafter = drafters.make(drafter_name, vocab_size=runner.vocab_size)
+        self.name = f"drafter-{drafter_name}"
+        self.title = f"drafter {drafter_name}"
+
+    def run(self, request: BenchRequest) -> ArmResult:
+        """See `Arm`."""
+
+        def generate() -> Iterator[Event]:
+            self._drafter.begin(request.prompt_ids)
+            self._drafter.observe_prompt(request.prompt_ids, None)
+            yield from self._runner.generate(request, drafter=self._drafter)
+
+        result = watch_events(generate, self._runner.clock)
+        ids = [*request.prompt_ids, *result.token_ids]
+        result.remember_seconds = _seconds(self._runner.clock, lambda: self._drafter.remember(ids))
+        return result
+
+
+def _seconds(clock: Clock, action: Callable[[], None]) -> float:
+    started = clock()
+    action()
+    return clock() - started
+
+
+def warm(
+    runner: Runner,
+    requests: Iterable[BenchRequest],
+    report: Callable[[BenchRequest], None],
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> tuple[Trie, SuccessorTable]:
+    """A Trie with the model's own answers to these requests, sealed, and what was recycled.
+
+    Args:
+        may_go_on: asked before each.
+    """
+    trie, successors = Trie(), SuccessorTable(runner.vocab_size)
+    for request in requests:
+        if not may_go_on():
+            break
+        report(request)
+        result = watch_events(
+            lambda r=request: runner.generate(r, trie=trie, successors=successors),  # type: ignore[misc]
+            runner.clock,
+        )
+        trie.add([*request.prompt_ids, *result.token_ids])
+        if trie.needs_sealing:
+            trie.seal()
+    trie.seal()
+    return trie, successors
+
+
+def rehearse(arms: Sequence[Arm], request: BenchRequest, report: Callable[[str], None]) -> None:
+    """Answer once with each arm: what a first call sets up is not measured.
+
+    Args:
+        arms: with stores that are thrown away.
+        request: one that is not measured.
+    """
+    for arm in arms:
+        report(f"Warming up: {arm.title}")
+        arm.run(request)

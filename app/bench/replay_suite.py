@@ -1,0 +1,240 @@
+"""The suite `replay`: every drafter over the recorded answers of the prompts, and what it is worth.
+
+Records what is missing, which takes the model; all else takes none. Called by `app.bench`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import paths
+from app.bench.cost_curves import (
+    FLAT,
+    RECORDED_CURVES,
+    CostCurve,
+    known_curve,
+    measure_curve,
+)
+from app.bench.errors import BenchError
+from app.bench.options import BenchOptions
+from app.bench.prompt_sets import OWN_PROMPTS, BenchPrompt, PromptSet, read_prompts
+from app.bench.recordings import Recording, RecordingKey, RecordingStore, prompt_digest
+from app.bench.replay import RecordedPrompt, ReplayResult, ReplaySetting, replay
+from app.bench.replay_report import draw_replay_chart, replay_figures, replay_rows, replay_tables
+from app.bench.reports import SuiteReport
+from app.bench.statistics import loop_length
+from app.prompting import MessageTooLongError, PromptBuilder, Turn
+from lookahead import drafters
+from lookahead.known_facts import KnownFacts
+
+if TYPE_CHECKING:
+    from lookahead import LoadedModel
+
+__all__ = ["replay_all", "run_replay_suite"]
+
+WIDTHS = (4, 8, 16, 32, 64)
+_DTYPE = "float32"  # of the recordings: where rounding decides least
+_NOT_SIMULATED = (
+    "A replay knows nothing of what the model thought behind rejected tokens, so drafters that "
+    "recycle verified rows learn a little less than live."
+)
+
+Report = Callable[[str], None]
+
+
+def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
+    """Record, replay, report; of an interrupted run what was finished.
+
+    Raises:
+        PromptSetError: the file of prompts cannot be used.
+        BenchError: the model cannot be recorded, or the recordings cannot be kept.
+        LookaheadError: the model cannot be loaded.
+        KeyboardInterrupt: nothing was replayed yet.
+    """
+    prompt_set = read_prompts(options.prompts or OWN_PROMPTS).limited(options.num_prompts)
+    prompts, notes = _recorded_prompts(options, prompt_set, report)
+    curves = _curves(options, report)
+    names = options.drafters or tuple(drafters.names())
+    results: list[ReplayResult] = []
+    is_interrupted = False
+    try:
+        for result in replay_all(names, prompts, options.answer_length, WIDTHS):
+            results.append(result)
+            report(f"Replayed {result.drafter} at width {result.setting.width}")
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        is_interrupted = True
+        notes.append("The run was interrupted: some drafters and widths are missing.")
+    num_tokens = sum(prompt.num_tokens for prompt in results[0].prompts)
+    return SuiteReport(
+        suite="replay",
+        options=_describe(options, prompt_set, len(prompts), num_tokens),
+        tables=replay_tables(results, curves),
+        figures=replay_figures(results, curves),
+        rows=replay_rows(results),
+        notes=[*notes, _NOT_SIMULATED, *(f"{c.title}: {c.source}" for c in curves)],
+        extra={
+            "prompts": [{"id": prompt.id, "category": prompt.category} for prompt in prompts],
+            "curves": [
+                {"name": curve.name, "source": curve.source, "milliseconds": curve.milliseconds}
+                for curve in curves
+            ],
+        },
+        is_complete=not is_interrupted,
+        is_interrupted=is_interrupted,
+        draw=lambda folder: draw_replay_chart(results, folder),
+    )
+
+
+def replay_all(
+    names: Sequence[str],
+    prompts: Sequence[RecordedPrompt],
+    max_new_tokens: int,
+    widths: Sequence[int],
+) -> Iterator[ReplayResult]:
+    """Every drafter at every width, cold and with history; those that read rows also without the
+    prompt's.
+    """
+    vocab_size = prompts[0].recording.model.vocab_size
+    for name in names:
+        make = partial(drafters.make, name, vocab_size=vocab_size)
+        prompt_rows = (True, False) if make().reads_rows else (True,)
+        for width, is_cold, with_prompt_rows in product(widths, (True, False), prompt_rows):
+            setting = ReplaySetting(width, is_cold, with_prompt_rows, max_new_tokens)
+            yield replay(name, prompts, make, setting)
+
+
+def _recorded_prompts(
+    options: BenchOptions, prompt_set: PromptSet, report: Report
+) -> tuple[list[RecordedPrompt], list[str]]:
+    """The prompts category by category, with their recordings, and notes on them."""
+    recorder = _PromptRecorder(options, report)
+    notes: list[str] = []
+    chosen: list[tuple[BenchPrompt, tuple[int, ...]]] = []
+    for category in prompt_set.categories:
+        for prompt in prompt_set.prompts:
+            if prompt.category != category:
+                continue
+            try:
+                chosen.append((prompt, recorder.prompt_ids(prompt)))
+            except MessageTooLongError as error:
+                notes.append(f"Prompt {prompt.id} was left out: {error}")
+    if not chosen:
+        raise BenchError(f"The model can read none of the prompts of {prompt_set.name}.")
+    recordings = recorder.recordings([ids for _, ids in chosen])
+    prompts = []
+    for prompt, ids in chosen:
+        recording = recordings[prompt_digest(ids)]
+        ends = recording.model.end_token_ids
+        is_looping = loop_length([i for i in recording.answer_ids if i not in ends]) > 0
+        prompts.append(RecordedPrompt(prompt.id, prompt.category, recording, is_looping))
+    num_looping = sum(prompt.is_looping for prompt in prompts)
+    notes.append(f"{num_looping} of {len(prompts)} answers end in an exact loop.")
+    return prompts, notes
+
+
+class _PromptRecorder:
+    """Prompts as the model sees them, and their recordings; the weights are loaded if need be."""
+
+    def __init__(self, options: BenchOptions, report: Report) -> None:
+        from transformers import AutoConfig, AutoTokenizer
+
+        from lookahead.fingerprints import weights_fingerprint
+        from lookahead.model_source import prepare_model
+
+        path = prepare_model(options.settings.model, report)
+        config = AutoConfig.from_pretrained(path).get_text_config(decoder=True)
+        longest = int(getattr(config, "max_position_embeddings", None) or 4096)
+        self._builder = PromptBuilder(AutoTokenizer.from_pretrained(path), longest)
+        self._options = options
+        self._report = report
+        key = RecordingKey(weights_fingerprint(path), _DTYPE, options.answer_length)
+        self._store = RecordingStore(paths.cache_dir() / "bench" / "recordings", key)
+
+    def prompt_ids(self, prompt: BenchPrompt) -> tuple[int, ...]:
+        """The first turn. Raises MessageTooLongError where it does not fit."""
+        return self._builder.build_chat([Turn(prompt.turns[0])]).token_ids
+
+    def recordings(self, prompts: Sequence[tuple[int, ...]]) -> dict[str, Recording]:
+        """Those kept, and what is missing recorded now. Raises BenchError where that fails."""
+        found = self._store.load(self._report)
+        if all(prompt_digest(ids) in found for ids in prompts):
+            return found
+        from app.bench.recording import record_missing
+
+        model = _load(self._options, _DTYPE, strict=False, report=self._report)
+        if not model.can_roll_back:
+            raise BenchError(f"There is nothing to replay with this model. {model.mode_reason}")
+        try:
+            return record_missing(
+                model,
+                prompts,
+                self._store,
+                max_new_tokens=self._options.answer_length,
+                report=self._report,
+            )
+        except OSError as error:
+            raise BenchError(
+                f"The recordings cannot be kept: {error}. Make room in the cache folder, or name "
+                "another with LOOKAHEAD_CHAT_CACHE_DIR."
+            ) from error
+
+
+def _load(
+    options: BenchOptions, dtype: str, *, strict: bool | None, report: Report
+) -> "LoadedModel":
+    """With the whole context, whatever the settings say: a recording is of the model alone."""
+    import lookahead
+
+    settings = options.settings
+    return lookahead.load_model(
+        settings.model, device=settings.device, dtype=dtype, strict=strict, report=report
+    )
+
+
+def _curves(options: BenchOptions, report: Report) -> list[CostCurve]:
+    """The curves of both modes on a CPU, measured where that was asked for, and the flat one."""
+    import torch
+
+    from lookahead.fingerprints import runtime_fingerprint, weights_fingerprint
+    from lookahead.model_source import prepare_model
+
+    facts = KnownFacts()
+    curves = []
+    weights = weights_fingerprint(prepare_model(options.settings.model, report))
+    modes = (("float32", torch.float32, False), ("bfloat16", torch.bfloat16, True))
+    for recorded, (name, dtype, strict) in zip(RECORDED_CURVES, modes, strict=True):
+        fingerprint = runtime_fingerprint(weights, dtype, torch.device("cpu"))
+        curve = known_curve(recorded, facts, fingerprint)
+        if options.measure_costs:
+            model = _load(_on_cpu(options), name, strict=None, report=report)
+            if strict and model.mode != "strict":
+                report(f"{recorded.title} is not measured. {model.mode_reason}")
+            else:
+                report(f"Measuring {recorded.title}")
+                curve = measure_curve(model, recorded, facts, strict=strict)
+        curves.append(curve)
+    return [*curves, FLAT]
+
+
+def _on_cpu(options: BenchOptions) -> BenchOptions:
+    return replace(options, settings=replace(options.settings, device="cpu"))
+
+
+def _describe(
+    options: BenchOptions, prompt_set: PromptSet, num_prompts: int, num_tokens: int
+) -> dict[str, Any]:
+    """What the report says about the run, without paths."""
+    return {
+        "model": Path(options.settings.model).name,
+        "recorded_in": _DTYPE,
+        "prompts": prompt_set.name,
+        "prompts_sha256": prompt_set.sha256[:16],
+        "num_prompts": num_prompts,
+        "num_tokens": num_tokens,
+        "max_new_tokens": options.answer_length,
+    }

@@ -1,0 +1,58 @@
+"""This project's own drafter with its stores: `TrieDrafter`, a Trie and a successor table.
+
+DESIGN: own context first, then history, then recycled successors. Nothing differs from what
+`lookahead.generate(trie=...)` drafts with the same stores.
+"""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from lookahead.candidates import IntArray
+from lookahead.draft import DraftTree
+from lookahead.drafter import DraftLimits, TrieDrafter
+from lookahead.request_view import RequestView
+from lookahead.successors import SuccessorTable
+from lookahead.trie import Trie
+
+__all__ = ["TrieLearner"]
+
+
+class TrieLearner:
+    """Trie and table are the caller's: what it learns stays in them."""
+
+    reads_rows = True
+
+    def __init__(
+        self,
+        trie: Trie,
+        successors: SuccessorTable,
+        masked_sequence_ids: Collection[int] = frozenset(),
+    ) -> None:
+        self._trie = trie
+        self._successors = successors
+        self._drafter = TrieDrafter(trie, successors, masked_sequence_ids)
+
+    def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+        """See `Drafter`. Raises ValueError for an empty request."""
+        return self._drafter.draft(request, limits)
+
+    def observe(
+        self, draft: DraftTree, accepted_nodes: Sequence[int], top_ids: IntArray | None
+    ) -> None:
+        """See `Drafter`."""
+        self._drafter.observe(draft, accepted_nodes, top_ids)
+
+    def begin(self, prompt_ids: Sequence[int]) -> None:
+        """See `Learner`. The own context is the request view's; nothing of it is kept here."""
+
+    def observe_prompt(self, token_ids: Sequence[int], top_ids: IntArray | None) -> None:
+        """See `Learner`. Prompt rows feed the table as verified rows do."""
+        if top_ids is not None:
+            self._successors.update(np.asarray(token_ids), top_ids)
+
+    def remember(self, token_ids: Sequence[int]) -> None:
+        """See `Learner`."""
+        self._trie.add(token_ids)
+        if self._trie.needs_sealing:
+            self._trie.seal()
