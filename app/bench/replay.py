@@ -2,8 +2,8 @@
 
 At every step the drafter drafts, the recorded ids say what the model would have accepted, and the
 drafter is told. Limits and endings are those of `lookahead.decoding`. What the model thought behind
-rejected tokens was not recorded: those rows are reported as unknown, which a drafter that recycles
-rows feels a little. Knows no model, no text and no clock but its own thread's.
+rejected tokens was not recorded: those rows are reported as unknown, so that a drafter that
+recycles rows does better live. Knows no model, no text and no clock but its own thread's.
 """
 
 import time

@@ -48,7 +48,7 @@ _PROMISED_PROMPTS = "c08848d9ff460c99ecd3a29ee88e47dcdd2e3d8ed3e8ce827f5e129ba11
 _PROMISED_LENGTH = 256
 _NOT_SIMULATED = (
     "A replay knows nothing of what the model thought behind rejected tokens, so drafters that "
-    "recycle verified rows learn a little less than live."
+    "recycle verified rows get fewer tokens a step than live (see docs/lab-log.md)."
 )
 
 Report = Callable[[str], None]
