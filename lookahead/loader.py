@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+)
 from transformers import PreTrainedTokenizerBase as Tokenizer
 from transformers.utils import logging as library_logging
 
@@ -27,7 +33,14 @@ from lookahead.self_test import row_cost_ratio, tree_error
 from lookahead.strictness import find_strictness
 from lookahead.successors import SuccessorTable
 
-__all__ = ["load_model", "load_tokenizer", "wrap_model"]
+__all__ = [
+    "choose_device",
+    "end_token_ids_of",
+    "load_model",
+    "load_tokenizer",
+    "longest_context",
+    "wrap_model",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -75,7 +88,7 @@ def load_model(
     report = report or _logger.info
     facts = KnownFacts() if facts is None else facts
     path = prepare_model(name, report)
-    chosen_device = _choose_device(device)
+    chosen_device = choose_device(device)
     weights = weights_fingerprint(path)
     report("Loading the tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(path)
@@ -134,7 +147,7 @@ def _describe(
     context_length: int | None,
 ) -> LoadedModel:
     config = hf_model.config.get_text_config(decoder=True)
-    longest = int(getattr(config, "max_position_embeddings", None) or 4096)
+    longest = longest_context(config)
     return LoadedModel(
         hf_model=hf_model,
         tokenizer=tokenizer,
@@ -142,7 +155,7 @@ def _describe(
         name=name,
         adapter=ModelAdapter(hf_model),
         context_length=min(longest, context_length) if context_length else longest,
-        end_token_ids=_end_token_ids(hf_model, tokenizer),
+        end_token_ids=end_token_ids_of(hf_model.generation_config, tokenizer),
         mode="flexible",
         mode_reason="",
         find_strictness=find_strictness,
@@ -152,7 +165,8 @@ def _describe(
     )
 
 
-def _choose_device(device: str) -> torch.device:
+def choose_device(device: str) -> torch.device:
+    """The device of a name, "auto" included. Raises InvalidRequestError for an unknown one."""
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -236,8 +250,15 @@ def _cpu_multiplies_bf16() -> bool:
     return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
-def _end_token_ids(hf_model: PreTrainedModel, tokenizer: Tokenizer | None) -> frozenset[int]:
-    generation_config = hf_model.generation_config
+def longest_context(config: PretrainedConfig) -> int:
+    """Tokens of prompt and answer together that a model's text configuration allows."""
+    return int(getattr(config, "max_position_embeddings", None) or 4096)
+
+
+def end_token_ids_of(
+    generation_config: GenerationConfig | None, tokenizer: Tokenizer | None
+) -> frozenset[int]:
+    """Tokens that end an answer: those of the generation settings, else the tokenizer's."""
     ends = generation_config.eos_token_id if generation_config else None
     if ends is None and tokenizer is not None:
         ends = tokenizer.eos_token_id

@@ -1,7 +1,7 @@
-"""Charts as PNG files: speed-up by category, accepted lengths, speed as the Trie learns.
+"""Charts as PNG files: of live runs, of the Trie as it grows, of replays.
 
-The only place that knows matplotlib, which is imported when a chart is drawn. Called when a live
-run is over.
+The only place that knows matplotlib, which is imported when a chart is drawn. Called when a run is
+over.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from app.bench.live_report import drafting_arms
 from app.bench.measurements import Measurements, rolling_median
+from app.bench.replay import ReplayResult
+from lookahead import drafters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_live_charts", "draw_trie_chart"]
+__all__ = ["draw_live_charts", "draw_replay_chart", "draw_trie_chart"]
 
 # Okabe and Ito's palette, which colour-blind people can tell apart.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#444444")
@@ -40,26 +42,32 @@ def draw_live_charts(
         ("learning.png", "Decode speed over the run, as the Trie learns", _learning),
     )
     for name, title, draw in charts:
-        figure, axes = _new_chart(title)
+        figure, (axes,) = _new_chart(title)
         draw(axes, measured, titles, arms)
         figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize="small")
         figure.savefig(folder / name, dpi=_PNG_DPI)
     return [(name, title) for name, title, _ in charts]
 
 
-def _new_chart(title: str) -> "tuple[Any, Axes]":
-    """A figure that belongs to nobody else: pyplot's global state is not touched."""
+def _new_chart(title: str, panels: Sequence[str] = ("",)) -> "tuple[Any, list[Axes]]":
+    """A figure that belongs to nobody else: pyplot's global state is not touched.
+
+    Args:
+        panels: titles of the axes, side by side with one scale.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    figure = Figure(figsize=(9 if len(panels) == 1 else 11, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.set_title(title)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_axisbelow(True)
-    return figure, axes
+    figure.suptitle(title)
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0].tolist()
+    for axes, panel in zip(all_axes, panels, strict=True):
+        axes.set_title(panel, fontsize="medium")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+    return figure, all_axes
 
 
 def _speedups(
@@ -152,7 +160,7 @@ def draw_trie_chart(measured: Sequence[Mapping[str, float]], folder: Path) -> li
         ("build_cpu_seconds", "build, ms of CPU", 1000.0),
     )
     title = "What the Trie costs as it grows"
-    figure, axes = _new_chart(title)
+    figure, (axes,) = _new_chart(title)
     sizes = [one["num_tokens"] for one in measured]
     for number, (field, label, scale) in enumerate(lines):
         values = [one[field] * scale for one in measured]
@@ -164,3 +172,41 @@ def draw_trie_chart(measured: Sequence[Mapping[str, float]], folder: Path) -> li
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     figure.savefig(folder / "trie-growth.png", dpi=_PNG_DPI)
     return [("trie-growth.png", title)]
+
+
+def draw_replay_chart(results: Sequence[ReplayResult], folder: Path) -> list[tuple[str, str]]:
+    """Draw tokens per step by width, cold and with history; returns (file name, what it shows).
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    panels = {"cold": "cold", "history": "with the history of the run"}
+    shown = [result for result in results if result.setting.name in panels]
+    names = [name for name in drafters.names() if any(name == one.drafter for one in shown)]
+    names.sort(key=lambda name: name not in drafters.OURS)  # ours first, in their own colours
+    title = "Replay: tokens per step by width of the draft"
+    figure, all_axes = _new_chart(title, list(panels.values()))
+    for axes, setting in zip(all_axes, panels, strict=True):
+        for number, name in enumerate(names):
+            own = [one for one in shown if (one.drafter, one.setting.name) == (name, setting)]
+            own.sort(key=lambda result: result.setting.width)
+            axes.plot(
+                [result.setting.width for result in own],
+                [result.tokens_per_step for result in own],
+                marker="o",
+                markersize=4,
+                linewidth=2.5 if name in drafters.OURS else 1.3,
+                linestyle="-" if number < len(_COLOURS) else "--",
+                color=_COLOURS[number % len(_COLOURS)],
+                label=name,
+            )
+        widths = sorted({result.setting.width for result in shown})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(widths, [str(width) for width in widths])
+        axes.set_xlabel("width: nodes verified at most, root included")
+    all_axes[0].set_ylabel("tokens per step")
+    figure.legend(
+        *all_axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False
+    )
+    figure.savefig(folder / "replay-tokens-per-step.png", dpi=_PNG_DPI)
+    return [("replay-tokens-per-step.png", title)]

@@ -1,8 +1,8 @@
 """What a decode step costs by its width, and so what a replay's tokens per step would be worth.
 
 A curve is measured in the real decode loop with drafts of fixed shapes; what was measured once is
-kept in the cache folder. Where nothing was measured, a set recorded on one machine stands in, and
-says so. Called by the replay suite.
+kept in the cache folder. Where nothing was measured, a set recorded on one machine stands in for
+the embedded model, and says so. Called by the replay suite.
 """
 
 import json
@@ -67,13 +67,13 @@ class CostCurve:
         )
 
     def speedup(self, result: ReplayResult) -> float | None:
-        """Decode speed over plain decoding in the same mode, the drafter's CPU time included.
+        """Decode speed over plain decoding in the same mode, CPU time of drafting included.
 
         None where a step was wider than the curve goes, or there was no step.
         """
         widths: Counter[int] = result.widths
         total = sum(steps * self.at(width) for width, steps in widths.items())
-        total += result.num_steps * result.draft_milliseconds
+        total += result.num_steps * result.drafting_milliseconds
         if not result.num_steps or math.isnan(total):
             return None
         return result.num_plain_steps * self.at(1) / total
@@ -108,19 +108,23 @@ RECORDED_CURVES = (
 )
 
 
-def known_curve(recorded: CostCurve, facts: Mapping[str, str], fingerprint: str) -> CostCurve:
-    """The curve measured here, where there is one; else the recorded one.
+def known_curve(
+    recorded: CostCurve, facts: Mapping[str, str], fingerprint: str, *, is_embedded: bool
+) -> CostCurve | None:
+    """The curve measured here, where there is one; else the recorded one, if it is of this model.
 
     Args:
         fingerprint: of the model on this machine, in the dtype of the curve.
+        is_embedded: whether the model is the embedded one, with which the curves were recorded.
     """
+    stand_in = recorded if is_embedded else None
     try:
         measured = json.loads(facts[_fact_name(recorded, fingerprint)])
         points = {int(width): float(value) for width, value in measured.items()}
     except (KeyError, ValueError, TypeError, AttributeError):  # unknown, or damaged
-        return recorded
+        return stand_in
     if 1 not in points or not all(0 < value < math.inf for value in points.values()):
-        return recorded
+        return stand_in
     return _measured(recorded, points)
 
 

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 NUM_TOP_IDS = 8
-_FORMAT = "lookahead-chat recordings 1"
+_FORMAT = "lookahead-chat recordings 2"
 _READ_ERRORS = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
 IntArray = NDArray[np.int32]
@@ -89,16 +89,24 @@ class RecordingKey:
         weights: fingerprint of the model's files.
         dtype: type of the weights while recording.
         max_new_tokens: tokens recorded at most.
+        device: kind of device: `cpu`.
+        torch_version: of the libraries that computed; `transformers_version` likewise.
+        end_token_ids: tokens that end an answer, ascending.
     """
 
     weights: str
     dtype: str
     max_new_tokens: int
+    device: str
+    torch_version: str
+    transformers_version: str
+    end_token_ids: tuple[int, ...]
 
     @property
     def folder_name(self) -> str:
         """Name of the folder of these recordings."""
-        return f"{self.weights}-{self.dtype}-{self.max_new_tokens}"
+        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return f"{self.weights}-{self.dtype}-{self.max_new_tokens}-{digest[:8]}"
 
 
 def prompt_digest(prompt_ids: Sequence[int]) -> str:
@@ -158,14 +166,14 @@ def read_batch(path: Path, key: RecordingKey) -> list[Recording]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             header = json.loads(str(arrays["header"]))
-            model = header.pop("model")
-            if header != _header(key):
+            vocab_size, context_length = header.pop("vocab_size"), header.pop("context_length")
+            if header != json.loads(json.dumps(_header(key))):
                 raise RecordingFormatError(
                     f"{path.name} holds no recordings of this model and length: it is left out."
                 )
-            model["end_token_ids"] = tuple(model["end_token_ids"])
+            model = RecordedModel(vocab_size, context_length, key.end_token_ids)
             data = {name: arrays[name] for name in arrays.files if name != "header"}
-            return _unpack(data, RecordedModel(**model))
+            return _unpack(data, model)
     except _READ_ERRORS as error:
         raise RecordingFormatError(
             f"{path.name} cannot be read as recordings ({error or type(error).__name__}): it is "
@@ -179,8 +187,11 @@ def _header(key: RecordingKey) -> dict[str, object]:
 
 def _pack(recordings: Sequence[Recording], key: RecordingKey) -> dict[str, NDArray[np.generic]]:
     """Everything end to end, with the lengths of the pieces."""
+    model = recordings[0].model
+    assert model.end_token_ids == key.end_token_ids, "recordings of another model than the key's"
+    sizes = {"vocab_size": model.vocab_size, "context_length": model.context_length}
     return {
-        "header": np.array(json.dumps(_header(key) | {"model": asdict(recordings[0].model)})),
+        "header": np.array(json.dumps(_header(key) | sizes)),
         "prompt_lengths": np.array([len(r.prompt_ids) for r in recordings], np.int32),
         "answer_lengths": np.array([len(r.answer_ids) for r in recordings], np.int32),
         "token_ids": np.array(
@@ -203,14 +214,17 @@ def _unpack(arrays: dict[str, NDArray[np.int32]], model: RecordedModel) -> list[
     num_rows = num_tokens - len(prompt_lengths)
     if token_ids.shape != (num_tokens,) or top_ids.shape != (num_rows, NUM_TOP_IDS):
         raise ValueError("its parts do not fit together")
-    if not (token_ids.min(initial=0) >= 0 and token_ids.max(initial=0) < model.vocab_size):
-        raise ValueError("it has tokens outside the vocabulary")
+    for array in (token_ids, top_ids):
+        if array.min(initial=0) < 0 or array.max(initial=0) >= model.vocab_size:
+            raise ValueError("it has tokens outside the vocabulary")
     recordings = []
     token_start = row_start = 0
     for prompt_length, answer_length in zip(prompt_lengths, answer_lengths, strict=True):
         ids = token_ids[token_start : token_start + prompt_length + answer_length].tolist()
         rows = top_ids[row_start : row_start + len(ids) - 1]
         prompt_ids, answer_ids = tuple(ids[:prompt_length]), tuple(ids[prompt_length:])
+        if not set(model.end_token_ids).isdisjoint(answer_ids[:-1]):
+            raise ValueError("one of its answers goes on behind its end")
         recordings.append(Recording(model, prompt_ids, answer_ids, rows))
         token_start += len(ids)
         row_start += len(rows)

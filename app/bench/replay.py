@@ -2,8 +2,8 @@
 
 At every step the drafter drafts, the recorded ids say what the model would have accepted, and the
 drafter is told. Limits and endings are those of `lookahead.decoding`. What the model thought behind
-rejected tokens was not recorded: those rows are reported as unknown, which a drafter that recycles
-rows feels a little. Knows no model, no text and no clock but its own thread's.
+rejected tokens was not recorded: those rows are reported as unknown, so that a drafter that
+recycles rows does better live. Knows no model, no text and no clock but its own thread's.
 """
 
 import time
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.bench.recordings import NUM_TOP_IDS, IntArray, Recording
-from lookahead.config import DecodingConfig
 from lookahead.draft import DraftTree, TokenSource
 from lookahead.drafter import DraftLimits
 from lookahead.drafters.protocol import Learner
@@ -29,8 +28,6 @@ __all__ = [
     "replay",
     "replay_prompt",
 ]
-
-DEFAULT_DEPTH = DecodingConfig().max_draft_depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +52,23 @@ class ReplaySetting:
         width: nodes of a draft at most, root included.
         is_cold: a fresh drafter for every prompt; otherwise one for all of them, in order, which
             remembers what is finished.
-        with_prompt_rows: tell the drafter what the model thought behind every prompt token.
+        with_prompt_rows: tell the drafter what the model thought behind every prompt token, which
+            the decode loop does not do today.
         max_new_tokens: tokens of an answer at most; no more than were recorded.
-        max_draft_depth: tokens on one branch at most.
+        max_draft_depth: tokens on one branch at most; None: as many as the width has room for.
     """
 
     width: int
     is_cold: bool = True
-    with_prompt_rows: bool = True
+    with_prompt_rows: bool = False
     max_new_tokens: int = 256
-    max_draft_depth: int = DEFAULT_DEPTH
+    max_draft_depth: int | None = None
+
+    @property
+    def name(self) -> str:
+        """`cold` or `history`; `-with-prompt-rows` behind it where they are told."""
+        name = "cold" if self.is_cold else "history"
+        return f"{name}-with-prompt-rows" if self.with_prompt_rows else name
 
 
 @dataclass(slots=True)
@@ -75,7 +79,9 @@ class PromptReplay:
         num_tokens: emitted, end of sequence excluded.
         accepted_lengths: of each decode step, the drafted tokens accepted.
         widths: of each decode step, the nodes verified, root included.
-        draft_seconds: proposing. `learn_seconds`: everything else that the drafter is told.
+        prefill_seconds: what the drafter begins with at the prompt.
+        drafting_seconds: drafting and learning from rows, which belong to the decode steps.
+        remember_seconds: making history of the finished answer, sealing with it.
     """
 
     id: str
@@ -85,8 +91,9 @@ class PromptReplay:
     accepted_lengths: list[int] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     accepted_by_source: Counter[TokenSource] = field(default_factory=Counter)
-    draft_seconds: float = 0.0
-    learn_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    drafting_seconds: float = 0.0
+    remember_seconds: float = 0.0
 
     @property
     def num_steps(self) -> int:
@@ -166,9 +173,9 @@ class ReplayResult:
         return sum((prompt.accepted_by_source for prompt in self.prompts), Counter())
 
     @property
-    def draft_milliseconds(self) -> float:
-        """CPU time of a step's drafting and learning, the prompt's share included."""
-        seconds = sum(prompt.draft_seconds + prompt.learn_seconds for prompt in self.prompts)
+    def drafting_milliseconds(self) -> float:
+        """CPU time of a step's drafting and learning from rows."""
+        seconds = sum(prompt.drafting_seconds for prompt in self.prompts)
         return 1000 * seconds / self.num_steps if self.num_steps else 0.0
 
 
@@ -234,9 +241,10 @@ class _Replayed:
         num_chosen = 1
         while num_chosen < len(self._answer_ids):
             num_chosen += self._step(num_chosen)
+        whole = [*self._recording.prompt_ids, *emitted_ids]
         started = time.thread_time()
-        self._drafter.remember([*self._recording.prompt_ids, *emitted_ids])
-        self._result.learn_seconds += time.thread_time() - started
+        self._drafter.remember(whole)
+        self._result.remember_seconds = time.thread_time() - started
         return self._result
 
     def _prefill(self) -> None:
@@ -247,7 +255,7 @@ class _Replayed:
         self._drafter.begin(prompt_ids)
         rows = self._recording.prompt_top_ids if self._setting.with_prompt_rows else None
         self._drafter.observe_prompt(prompt_ids, rows if self._drafter.reads_rows else None)
-        self._result.learn_seconds += time.thread_time() - started
+        self._result.prefill_seconds = time.thread_time() - started
 
     def _step(self, num_chosen: int) -> int:
         """One decode step behind the first `num_chosen` tokens; returns how many it emits."""
@@ -262,8 +270,7 @@ class _Replayed:
         before = time.thread_time()
         self._drafter.observe(draft, acceptance.nodes, top_ids)
         result = self._result
-        result.learn_seconds += time.thread_time() - before
-        result.draft_seconds += drafted - started
+        result.drafting_seconds += time.thread_time() - before + drafted - started
         result.accepted_lengths.append(acceptance.accepted_length)
         result.widths.append(draft.width)
         result.accepted_by_source.update(draft.sources[node] for node in acceptance.nodes)
@@ -271,10 +278,11 @@ class _Replayed:
 
     def _draft(self, num_chosen: int) -> DraftTree:
         """As in the decode loop: the bonus token takes one of those left."""
-        depth = min(self._setting.max_draft_depth, self._room - num_chosen - 1)
+        width, depth = self._setting.width, self._setting.max_draft_depth
+        depth = min(width - 1 if depth is None else depth, self._room - num_chosen - 1)
         if depth < 1:
             return DraftTree.root_only(self._answer_ids[num_chosen - 1])
-        limits = DraftLimits(self._setting.width, depth, self._excluded_ids)
+        limits = DraftLimits(width, depth, self._excluded_ids)
         draft = self._drafter.draft(self._request, limits)
         assert draft.width <= limits.max_width, "a drafter keeps to the width it is given"
         assert max(draft.depths) <= limits.max_depth, "a drafter keeps to the depth it is given"

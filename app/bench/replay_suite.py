@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import paths
+from app.bench.charts import draw_replay_chart
 from app.bench.cost_curves import (
     FLAT,
     RECORDED_CURVES,
@@ -20,26 +21,34 @@ from app.bench.cost_curves import (
 )
 from app.bench.errors import BenchError
 from app.bench.options import BenchOptions
-from app.bench.prompt_sets import OWN_PROMPTS, BenchPrompt, PromptSet, read_prompts
+from app.bench.prompt_sets import OWN_PROMPTS, PromptSet, read_prompts
 from app.bench.recordings import Recording, RecordingKey, RecordingStore, prompt_digest
 from app.bench.replay import RecordedPrompt, ReplayResult, ReplaySetting, replay
-from app.bench.replay_report import draw_replay_chart, replay_figures, replay_rows, replay_tables
+from app.bench.replay_report import replay_figures, replay_rows, replay_tables
 from app.bench.reports import SuiteReport
 from app.bench.statistics import loop_length
-from app.prompting import MessageTooLongError, PromptBuilder, Turn
+from app.bench.workload import chat_requests, describe_prompts
+from app.prompting import PromptBuilder
 from lookahead import drafters
+from lookahead.config import DecodingConfig
+from lookahead.embedded_model import EMBEDDED_MODEL_NAME
 from lookahead.known_facts import KnownFacts
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from lookahead import LoadedModel
 
 __all__ = ["replay_all", "run_replay_suite"]
 
 WIDTHS = (4, 8, 16, 32, 64)
 _DTYPE = "float32"  # of the recordings: where rounding decides least
+# `specbench-dev.jsonl`, its answers of 256 tokens: what tokens per step were promised for.
+_PROMISED_PROMPTS = "c08848d9ff460c99ecd3a29ee88e47dcdd2e3d8ed3e8ce827f5e129ba11684ee"
+_PROMISED_LENGTH = 256
 _NOT_SIMULATED = (
     "A replay knows nothing of what the model thought behind rejected tokens, so drafters that "
-    "recycle verified rows learn a little less than live."
+    "recycle verified rows get fewer tokens a step than live (see docs/lab-log.md)."
 )
 
 Report = Callable[[str], None]
@@ -56,7 +65,11 @@ def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
     """
     prompt_set = read_prompts(options.prompts or OWN_PROMPTS).limited(options.num_prompts)
     prompts, notes = _recorded_prompts(options, prompt_set, report)
-    curves = _curves(options, report)
+    curves, titles_without = _curves(options, report)
+    notes += [
+        f"{title}: not known for this model, --measure-costs measures it."
+        for title in titles_without
+    ]
     names = options.drafters or tuple(drafters.names())
     results: list[ReplayResult] = []
     is_interrupted = False
@@ -74,7 +87,7 @@ def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
         suite="replay",
         options=_describe(options, prompt_set, len(prompts), num_tokens),
         tables=replay_tables(results, curves),
-        figures=replay_figures(results, curves),
+        figures=replay_figures(results, curves, is_promised=_is_promised(options, prompt_set)),
         rows=replay_rows(results),
         notes=[*notes, _NOT_SIMULATED, *(f"{c.title}: {c.source}" for c in curves)],
         extra={
@@ -96,41 +109,49 @@ def replay_all(
     max_new_tokens: int,
     widths: Sequence[int],
 ) -> Iterator[ReplayResult]:
-    """Every drafter at every width, cold and with history; those that read rows also without the
+    """Every drafter at every width, cold and with history; those that read rows also with the
     prompt's.
     """
     vocab_size = prompts[0].recording.model.vocab_size
     for name in names:
         make = partial(drafters.make, name, vocab_size=vocab_size)
-        prompt_rows = (True, False) if make().reads_rows else (True,)
+        prompt_rows = (False, True) if make().reads_rows else (False,)
+        # Published drafters run as published, ours as the product runs it.
+        depth = DecodingConfig().max_draft_depth if name in drafters.OURS else None
         for width, is_cold, with_prompt_rows in product(widths, (True, False), prompt_rows):
-            setting = ReplaySetting(width, is_cold, with_prompt_rows, max_new_tokens)
+            setting = ReplaySetting(width, is_cold, with_prompt_rows, max_new_tokens, depth)
             yield replay(name, prompts, make, setting)
+
+
+def _is_promised(options: BenchOptions, prompt_set: PromptSet) -> bool:
+    """Whether tokens per step were promised for this run: all the prompts, the embedded model."""
+    return (
+        prompt_set.sha256 == _PROMISED_PROMPTS
+        and options.num_prompts is None
+        and options.answer_length == _PROMISED_LENGTH
+        and _is_embedded(options.settings.model)
+    )
+
+
+def _is_embedded(model: str | Path) -> bool:
+    """By its name or its folder's, which is the same."""
+    return Path(model).name == EMBEDDED_MODEL_NAME
 
 
 def _recorded_prompts(
     options: BenchOptions, prompt_set: PromptSet, report: Report
 ) -> tuple[list[RecordedPrompt], list[str]]:
-    """The prompts category by category, with their recordings, and notes on them."""
+    """The prompts in the order of the set, with their recordings, and notes on them."""
     recorder = _PromptRecorder(options, report)
     notes: list[str] = []
-    chosen: list[tuple[BenchPrompt, tuple[int, ...]]] = []
-    for category in prompt_set.categories:
-        for prompt in prompt_set.prompts:
-            if prompt.category != category:
-                continue
-            try:
-                chosen.append((prompt, recorder.prompt_ids(prompt)))
-            except MessageTooLongError as error:
-                notes.append(f"Prompt {prompt.id} was left out: {error}")
-    if not chosen:
-        raise BenchError(f"The model can read none of the prompts of {prompt_set.name}.")
-    recordings = recorder.recordings([ids for _, ids in chosen])
+    requests = chat_requests(recorder.builder, prompt_set, notes)
+    recordings = recorder.recordings([request.prompt_ids for request in requests])
     prompts = []
-    for prompt, ids in chosen:
-        recording = recordings[prompt_digest(ids)]
+    for request in requests:
+        recording = recordings[prompt_digest(request.prompt_ids)]
         ends = recording.model.end_token_ids
         is_looping = loop_length([i for i in recording.answer_ids if i not in ends]) > 0
+        prompt = request.prompt
         prompts.append(RecordedPrompt(prompt.id, prompt.category, recording, is_looping))
     num_looping = sum(prompt.is_looping for prompt in prompts)
     notes.append(f"{num_looping} of {len(prompts)} answers end in an exact loop.")
@@ -141,23 +162,30 @@ class _PromptRecorder:
     """Prompts as the model sees them, and their recordings; the weights are loaded if need be."""
 
     def __init__(self, options: BenchOptions, report: Report) -> None:
+        import torch
+        import transformers
         from transformers import AutoConfig, AutoTokenizer
 
         from lookahead.fingerprints import weights_fingerprint
+        from lookahead.loader import choose_device, longest_context
         from lookahead.model_source import prepare_model
 
         path = prepare_model(options.settings.model, report)
         config = AutoConfig.from_pretrained(path).get_text_config(decoder=True)
-        longest = int(getattr(config, "max_position_embeddings", None) or 4096)
-        self._builder = PromptBuilder(AutoTokenizer.from_pretrained(path), longest)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        self.builder = PromptBuilder(tokenizer, longest_context(config))
         self._options = options
         self._report = report
-        key = RecordingKey(weights_fingerprint(path), _DTYPE, options.answer_length)
+        key = RecordingKey(
+            weights_fingerprint(path),
+            _DTYPE,
+            options.answer_length,
+            device=choose_device(options.settings.device).type,
+            torch_version=str(torch.__version__),
+            transformers_version=transformers.__version__,
+            end_token_ids=_end_token_ids(path, tokenizer),
+        )
         self._store = RecordingStore(paths.cache_dir() / "bench" / "recordings", key)
-
-    def prompt_ids(self, prompt: BenchPrompt) -> tuple[int, ...]:
-        """The first turn. Raises MessageTooLongError where it does not fit."""
-        return self._builder.build_chat([Turn(prompt.turns[0])]).token_ids
 
     def recordings(self, prompts: Sequence[tuple[int, ...]]) -> dict[str, Recording]:
         """Those kept, and what is missing recorded now. Raises BenchError where that fails."""
@@ -184,6 +212,19 @@ class _PromptRecorder:
             ) from error
 
 
+def _end_token_ids(path: Path, tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
+    """As loading the weights would find them."""
+    from transformers import AutoConfig, GenerationConfig
+
+    from lookahead.loader import end_token_ids_of
+
+    if (path / "generation_config.json").is_file():
+        generation_config = GenerationConfig.from_pretrained(path)
+    else:
+        generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(path))
+    return tuple(sorted(end_token_ids_of(generation_config, tokenizer)))
+
+
 def _load(
     options: BenchOptions, dtype: str, *, strict: bool | None, report: Report
 ) -> "LoadedModel":
@@ -196,20 +237,24 @@ def _load(
     )
 
 
-def _curves(options: BenchOptions, report: Report) -> list[CostCurve]:
-    """The curves of both modes on a CPU, measured where that was asked for, and the flat one."""
+def _curves(options: BenchOptions, report: Report) -> tuple[list[CostCurve], list[str]]:
+    """The curves of both modes on a CPU, measured where that was asked for, and the flat one; with
+    the titles of those that are not known for this model.
+    """
     import torch
 
     from lookahead.fingerprints import runtime_fingerprint, weights_fingerprint
     from lookahead.model_source import prepare_model
 
     facts = KnownFacts()
-    curves = []
+    curves: list[CostCurve] = []
+    titles_without = []
     weights = weights_fingerprint(prepare_model(options.settings.model, report))
     modes = (("float32", torch.float32, False), ("bfloat16", torch.bfloat16, True))
     for recorded, (name, dtype, strict) in zip(RECORDED_CURVES, modes, strict=True):
         fingerprint = runtime_fingerprint(weights, dtype, torch.device("cpu"))
-        curve = known_curve(recorded, facts, fingerprint)
+        is_embedded = _is_embedded(options.settings.model)
+        curve = known_curve(recorded, facts, fingerprint, is_embedded=is_embedded)
         if options.measure_costs:
             model = _load(_on_cpu(options), name, strict=None, report=report)
             if strict and model.mode != "strict":
@@ -217,8 +262,11 @@ def _curves(options: BenchOptions, report: Report) -> list[CostCurve]:
             else:
                 report(f"Measuring {recorded.title}")
                 curve = measure_curve(model, recorded, facts, strict=strict)
-        curves.append(curve)
-    return [*curves, FLAT]
+        if curve is None:
+            titles_without.append(recorded.title)
+        else:
+            curves.append(curve)
+    return [*curves, FLAT], titles_without
 
 
 def _on_cpu(options: BenchOptions) -> BenchOptions:
@@ -232,8 +280,7 @@ def _describe(
     return {
         "model": Path(options.settings.model).name,
         "recorded_in": _DTYPE,
-        "prompts": prompt_set.name,
-        "prompts_sha256": prompt_set.sha256[:16],
+        **describe_prompts("prompts", prompt_set),
         "num_prompts": num_prompts,
         "num_tokens": num_tokens,
         "max_new_tokens": options.answer_length,

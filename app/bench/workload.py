@@ -19,7 +19,15 @@ from app.prompting import MessageTooLongError, PromptBuilder, Turn
 if TYPE_CHECKING:
     from lookahead import LoadedModel, Session
 
-__all__ = ["Workload", "judge_for", "load_workload", "read_prompt_sets", "tie_or_bug"]
+__all__ = [
+    "Workload",
+    "chat_requests",
+    "describe_prompts",
+    "judge_for",
+    "load_workload",
+    "read_prompt_sets",
+    "tie_or_bug",
+]
 
 Report = Callable[[str], None]
 
@@ -66,17 +74,7 @@ class Workload:
         Raises:
             BenchError: it can read none.
         """
-        requests = []
-        for seed, prompt in enumerate(prompts.prompts):
-            try:
-                ids = self.builder.build_chat([Turn(prompt.turns[0])]).token_ids
-            except MessageTooLongError as error:
-                self.notes.append(f"Prompt {prompt.id} was left out: {error}")
-                continue
-            requests.append(BenchRequest(prompt, ids, seed))
-        if not requests:
-            raise BenchError(f"The model can read none of the prompts of {prompts.name}.")
-        return requests
+        return chat_requests(self.builder, prompts, self.notes)
 
     def describe(self) -> dict[str, Any]:
         """What the report says about the run, without paths."""
@@ -90,7 +88,7 @@ class Workload:
             "mode": self.mode,
             "row_counts": " ".join(map(str, model.row_class(self.strict))) or None,
             "threads": torch.get_num_threads(),
-            **_describe_set("prompts", self.prompts),
+            **describe_prompts("prompts", self.prompts),
         }
 
     def rehearsal(self) -> BenchRequest:
@@ -102,10 +100,32 @@ class Workload:
     def describe_warmup(self) -> dict[str, Any]:
         """The same for the warm-up prompts, with what they share with those asked."""
         share = overlap_share(self.prompts.prompts, self.warmup.prompts)
-        return {**_describe_set("warmup", self.warmup), "overlap_8_words": round(share, 4)}
+        return {**describe_prompts("warmup", self.warmup), "overlap_8_words": round(share, 4)}
 
 
-def _describe_set(name: str, prompts: PromptSet) -> dict[str, Any]:
+def chat_requests(
+    builder: PromptBuilder, prompts: PromptSet, notes: list[str]
+) -> list[BenchRequest]:
+    """First turns as token ids, in the order of the set; what is left out is noted in `notes`.
+
+    Raises:
+        BenchError: the model can read none of them.
+    """
+    requests = []
+    for seed, prompt in enumerate(prompts.prompts):
+        try:
+            ids = builder.build_chat([Turn(prompt.turns[0])]).token_ids
+        except MessageTooLongError as error:
+            notes.append(f"Prompt {prompt.id} was left out: {error}")
+            continue
+        requests.append(BenchRequest(prompt, ids, seed))
+    if not requests:
+        raise BenchError(f"The model can read none of the prompts of {prompts.name}.")
+    return requests
+
+
+def describe_prompts(name: str, prompts: PromptSet) -> dict[str, Any]:
+    """What the report says about a set of prompts."""
     return {
         name: prompts.name,
         f"{name}_sha256": prompts.sha256[:16],

@@ -1,6 +1,7 @@
 """Drafters by name: this project's own and the published ones it is measured against.
 
-Each file is one method and names its publication. Used by the benchmark; the decode loop knows
+Each file is one method and names its publication; where a constant is the whole difference, one
+file has two names. Used by the benchmark; the decode loop knows
 none of them. Imports no torch.
 """
 
@@ -15,11 +16,14 @@ from lookahead.drafters.prompt_lookup import PromptLookupDrafter
 from lookahead.drafters.protocol import Learner
 from lookahead.drafters.suffix import SuffixDrafter
 from lookahead.drafters.token_recycling import TokenRecyclingDrafter
-from lookahead.drafters.trie import TrieLearner
+from lookahead.drafters.trie import OwnContextLearner, TrieLearner
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
-__all__ = ["Learner", "make", "names"]
+__all__ = ["OURS", "Learner", "make", "names", "published_names"]
+
+OURS = ("trie-own-context", "trie")
+_BASELINE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,15 @@ def _make_trie(stores: _Stores) -> Learner:
 
 
 _MAKERS: dict[str, Callable[[_Stores], Learner]] = {
-    "none": lambda _: NoneDrafter(),
+    _BASELINE: lambda _: NoneDrafter(),
     "prompt-lookup": lambda _: PromptLookupDrafter(),
+    "prompt-lookup-3": lambda _: PromptLookupDrafter(max_ngram_length=3),
     "llma": lambda _: LLMADrafter(),
     "anpd": lambda _: ANPDDrafter(),
     "hierarchical-trie": lambda _: HierarchicalTrieDrafter(),
     "token-recycling": lambda stores: TokenRecyclingDrafter(stores.vocab_size),
     "suffix": lambda _: SuffixDrafter(),
+    "trie-own-context": lambda _: OwnContextLearner(),
     "trie": _make_trie,
 }
 
@@ -55,6 +61,11 @@ _MAKERS: dict[str, Callable[[_Stores], Learner]] = {
 def names() -> list[str]:
     """Names that `make` knows."""
     return list(_MAKERS)
+
+
+def published_names() -> list[str]:
+    """Those of other people's methods: not ours, and not plain decoding."""
+    return [name for name in _MAKERS if name not in (*OURS, _BASELINE)]
 
 
 def make(

@@ -3,8 +3,8 @@
 Prompt Lookup Decoding (A. Saxena, 2023) as transformers 5 runs it behind
 `generate(prompt_lookup_num_tokens=10)`: the n-gram at the end of the context is searched in all of
 it, from `max_matching_ngram_size=2` down to 1; the *leftmost* occurrence is followed for 10 tokens,
-cut at the end of the context and at an end of sequence. The original had n = 3: give
-`max_ngram_length=3` for it. Nothing differs but that the copy also stops at the width allowed.
+cut at the end of the context and at an end of sequence. The original had n = 3, which is the name
+`prompt-lookup-3`. Nothing differs but that the copy also stops at the width allowed.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""This project's own drafter with its stores: `TrieDrafter`, a Trie and a successor table.
+"""This project's own drafter with its stores, and what is left of it without any.
 
 DESIGN: own context first, then history, then recycled successors. Nothing differs from what
 `lookahead.generate(trie=...)` drafts with the same stores.
@@ -11,11 +11,12 @@ import numpy as np
 from lookahead.candidates import IntArray
 from lookahead.draft import DraftTree
 from lookahead.drafter import DraftLimits, TrieDrafter
+from lookahead.drafters.protocol import NoHistory
 from lookahead.request_view import RequestView
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
-__all__ = ["TrieLearner"]
+__all__ = ["OwnContextLearner", "TrieLearner"]
 
 
 class TrieLearner:
@@ -56,3 +57,19 @@ class TrieLearner:
         self._trie.add(token_ids)
         if self._trie.needs_sealing:
             self._trie.seal()
+
+
+class OwnContextLearner(NoHistory):
+    """The same drafter on the request's own tokens: no history, no recycled successors."""
+
+    def __init__(self) -> None:
+        self._drafter = TrieDrafter(None, None)
+
+    def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+        """See `Drafter`. Raises ValueError for an empty request."""
+        return self._drafter.draft(request, limits)
+
+    def observe(
+        self, draft: DraftTree, accepted_nodes: Sequence[int], top_ids: IntArray | None
+    ) -> None:
+        """See `Drafter`. Nothing is kept."""

@@ -21,16 +21,14 @@ CURVE = CostCurve("some", "some machine", "By hand.", {1: 10.0, 4: 16.0, 16: 40.
 RECORDED = RECORDED_CURVES[0]
 
 
-def result(
-    widths: list[int], accepted: list[int], draft_seconds: float = 0.0, learn_seconds: float = 0.0
-) -> ReplayResult:
+def result(widths: list[int], accepted: list[int], drafting_seconds: float = 0.0) -> ReplayResult:
     prompt = PromptReplay(
         "one",
         "any",
         accepted_lengths=accepted,
         widths=widths,
-        draft_seconds=draft_seconds,
-        learn_seconds=learn_seconds,
+        drafting_seconds=drafting_seconds,
+        remember_seconds=5.0,
     )
     return ReplayResult("some", ReplaySetting(16), (prompt,))
 
@@ -41,8 +39,8 @@ def test_the_line_between_two_measured_widths_is_straight_and_ends_with_the_last
 
 
 def test_a_speedup_is_plain_time_over_time_with_every_steps_own_width() -> None:
-    # Four plain steps' tokens in two steps of 16 and 10 ms, and 4 ms of drafting and learning.
-    found = result([4, 1], [2, 0], draft_seconds=0.003, learn_seconds=0.001)
+    # Four plain steps' tokens in two steps of 16 and 10 ms and 4 ms of drafting; history is apart.
+    found = result([4, 1], [2, 0], drafting_seconds=0.004)
     assert CURVE.speedup(found) == pytest.approx(40.0 / (16 + 10 + 4))
 
 
@@ -85,13 +83,15 @@ def test_a_typical_draft_is_a_tree_of_its_width_in_depth_first_order(width: int)
 def test_without_a_measurement_the_recorded_curve_stands_in_and_says_so(
     facts: Mapping[str, str],
 ) -> None:
-    assert known_curve(RECORDED, facts, "here") is RECORDED
+    assert known_curve(RECORDED, facts, "here", is_embedded=True) is RECORDED
+    assert known_curve(RECORDED, facts, "here", is_embedded=False) is None, "another model's"
     assert "--measure-costs" in RECORDED.source
 
 
 def test_a_measurement_is_found_again_by_name_and_machine() -> None:
     facts = {"step_cost:cpu-fp32:here": json.dumps({1: 5.0, 8: 6.0})}
-    curve = known_curve(RECORDED, facts, "here")
+    curve = known_curve(RECORDED, facts, "here", is_embedded=False)
+    assert curve is not None
     assert (curve.name, curve.title) == (RECORDED.name, RECORDED.title)
     assert curve.milliseconds == {1: 5.0, 8: 6.0}
     assert "Measured on this machine" in curve.source
@@ -106,4 +106,6 @@ def test_measuring_takes_steps_of_every_width_in_the_decode_loop() -> None:
     curve = measure_curve(model, RECORDED, facts, strict=False, num_rounds=2)
     assert tuple(curve.milliseconds) == WIDTHS
     assert all(value > 0 for value in curve.milliseconds.values())
-    assert known_curve(RECORDED, facts, model.fingerprint).milliseconds == curve.milliseconds
+    known = known_curve(RECORDED, facts, model.fingerprint, is_embedded=False)
+    assert known is not None
+    assert known.milliseconds == curve.milliseconds

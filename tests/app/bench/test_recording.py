@@ -23,6 +23,7 @@ from tests.lookahead.tiny_models import (
 pytestmark = pytest.mark.tiny
 
 LENGTH = 24
+KEY = RecordingKey("abc", "float64", 4, "cpu", "2", "5", end_token_ids=(END_TOKEN_ID,))
 
 
 def some_prompts(count: int, longest: int = 30) -> list[tuple[int, ...]]:
@@ -85,7 +86,7 @@ def test_an_interrupted_recording_goes_on_at_its_next_batch(
 ) -> None:
     monkeypatch.setattr(recording, "BATCH_SIZE", 2)
     model = tiny_model("llama")
-    store = RecordingStore(tmp_path, RecordingKey("abc", "float64", 4))
+    store = RecordingStore(tmp_path, KEY)
     prompts = some_prompts(5)
     batches: list[int] = []
     record = Recorder.record
@@ -108,7 +109,7 @@ def test_an_interrupted_recording_goes_on_at_its_next_batch(
 
 
 def test_prompts_that_are_equal_are_recorded_once(tmp_path: Path) -> None:
-    store = RecordingStore(tmp_path, RecordingKey("abc", "float64", 4))
+    store = RecordingStore(tmp_path, KEY)
     found = record_missing(
         tiny_model("llama"), [(1, 2), (1, 2)], store, max_new_tokens=4, report=lambda _: None
     )

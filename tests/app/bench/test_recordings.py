@@ -17,7 +17,15 @@ from app.bench.recordings import (
     read_batch,
 )
 
-KEY = RecordingKey("0123abcd", "float32", 8)
+KEY = RecordingKey(
+    "0123abcd",
+    "float32",
+    8,
+    device="cpu",
+    torch_version="2.13.0",
+    transformers_version="5.24.0",
+    end_token_ids=(2, 7),
+)
 MODEL = RecordedModel(vocab_size=50, context_length=64, end_token_ids=(2, 7))
 
 
@@ -64,6 +72,10 @@ def test_a_batch_saved_again_takes_its_own_place_and_leaves_no_temporary_file(
         replace(KEY, weights="ffff"),
         replace(KEY, dtype="bfloat16"),
         replace(KEY, max_new_tokens=9),
+        replace(KEY, device="cuda"),
+        replace(KEY, torch_version="2.14.0"),
+        replace(KEY, transformers_version="5.25.0"),
+        replace(KEY, end_token_ids=(2,)),
     ],
 )
 def test_recordings_of_another_model_or_length_are_not_taken(
@@ -79,7 +91,8 @@ def damaged_files(path: Path) -> dict[str, bytes]:
     """What may lie in the place of a good file."""
     whole = path.read_bytes()
     flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 0xFF
+    middle = len(whole) // 2  # many bytes: a single one may be a date that nobody reads
+    flipped[middle : middle + 64] = bytes(byte ^ 0xFF for byte in flipped[middle : middle + 64])
     return {"empty": b"", "cut": whole[:-30], "flipped": bytes(flipped), "text": b"hello"}
 
 
@@ -107,7 +120,10 @@ def test_a_damaged_file_is_named_and_left_out_and_replaced_by_the_next_save(
         {"token_ids": np.arange(6, dtype=np.int32)},
         {"token_ids": np.full(8, 50, np.int32)},
         {"token_ids": np.full(8, -1, np.int32)},
+        {"token_ids": np.array([1, 0, 3, 4, 7, 2, 9, 0], np.int32)},  # goes on behind an end
         {"top_ids": np.zeros((5, 8), np.int32)},
+        {"top_ids": np.full((6, 8), 50, np.int32)},
+        {"top_ids": np.full((6, 8), -1, np.int32)},
         {"top_ids": np.zeros((6, 8), np.int64)},
         {"answer_lengths": np.array([4, 0], np.int32)},
         {"prompt_lengths": np.array([3], np.int32)},

@@ -67,7 +67,8 @@ def test_accepted_lengths_are_those_counted_by_hand() -> None:
     answer = list(range(50, 60))
     prompt = recorded([1, 0, 3], answer)
     seer = Seer([1, 0, 3, *answer])
-    result = replay_prompt(prompt, seer, ReplaySetting(width=5, max_new_tokens=10))
+    setting = ReplaySetting(width=5, max_new_tokens=10, max_draft_depth=15)
+    result = replay_prompt(prompt, seer, setting)
     # The prefill gives one; 3 + bonus, 3 + bonus; one is left and nothing can be drafted for it.
     assert result.accepted_lengths == [3, 3, 0]
     assert result.widths == [5, 5, 1]
@@ -76,6 +77,17 @@ def test_accepted_lengths_are_those_counted_by_hand() -> None:
     assert result.accepted_by_source == {TokenSource.OUTPUT: 6}
     assert [limits.max_depth for limits in seer.limits] == [8, 4]
     assert seer.requests[1] == [1, 0, 3, *answer[:5]]
+
+
+def test_a_branch_may_be_as_deep_as_the_width_has_room_for_where_nothing_else_is_said() -> None:
+    """Copies of 19 tokens were cut at our own depth of 15, so published drafters lost."""
+    answer = list(range(50, 100))
+    seer = Seer([1, *answer])
+    replay_prompt(recorded([1], answer), seer, ReplaySetting(width=64, max_new_tokens=50))
+    assert seer.limits == [DraftLimits(64, 48, frozenset({END}))]
+    seer = Seer([1, *answer])
+    replay_prompt(recorded([1], answer), seer, ReplaySetting(width=20, max_new_tokens=50))
+    assert seer.limits[0] == DraftLimits(20, 19, frozenset({END}))
 
 
 def test_the_depth_is_limited_as_in_the_loop() -> None:
@@ -160,12 +172,47 @@ def test_a_drafter_is_told_of_beginning_prompt_and_end() -> None:
     replay_prompt(prompt, diary, ReplaySetting(width=4))
     assert diary.told == [
         ("begin", [1, 3]),
-        ("prompt", [0, 100]),
+        ("prompt", None),  # the loop does not compute prompt rows
         ("remember", [1, 3, 50, 51]),
     ]
     diary.told.clear()
-    replay_prompt(prompt, diary, ReplaySetting(width=4, with_prompt_rows=False))
-    assert diary.told[1] == ("prompt", None)
+    replay_prompt(prompt, diary, ReplaySetting(width=4, with_prompt_rows=True))
+    assert diary.told[1] == ("prompt", [0, 100])
+
+
+def test_making_history_and_beginning_are_no_drafting_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = 0.0
+
+    class Slow(Diary):
+        def begin(self, prompt_ids: Sequence[int]) -> None:
+            nonlocal seconds
+            seconds += 10
+
+        def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+            nonlocal seconds
+            seconds += 1
+            return super().draft(request, limits)
+
+        def observe(
+            self, draft: DraftTree, accepted_nodes: Sequence[int], top_ids: IntArray | None
+        ) -> None:
+            nonlocal seconds
+            seconds += 2
+
+        def remember(self, token_ids: Sequence[int]) -> None:
+            nonlocal seconds
+            seconds += 100
+
+    monkeypatch.setattr("app.bench.replay.time.thread_time", lambda: seconds)
+    prompt = recorded([1], [50, 51, 52])
+    setting = ReplaySetting(4, max_new_tokens=3)
+    result = replay("slow", [prompt], Slow, setting)
+    (one,) = result.prompts
+    assert (one.prefill_seconds, one.drafting_seconds, one.remember_seconds) == (10, 5, 100)
+    # Two steps learn; the last token takes one without a draft.
+    assert result.drafting_milliseconds == 2500
 
 
 def test_a_drafter_that_reads_no_rows_is_given_none() -> None:
@@ -187,7 +234,7 @@ def test_cold_means_a_fresh_drafter_and_history_means_one_for_all() -> None:
     prompts = [recorded([1, 3], answer, name=name) for name in ("first", "again")]
 
     def run(is_cold: bool) -> list[int]:
-        setting = ReplaySetting(8, is_cold=is_cold, with_prompt_rows=False, max_new_tokens=30)
+        setting = ReplaySetting(8, is_cold=is_cold, max_new_tokens=30)
         make = lambda: drafters.make("trie", vocab_size=10_000)  # noqa: E731
         return [prompt.num_steps for prompt in replay("trie", prompts, make, setting).prompts]
 
@@ -248,7 +295,9 @@ def test_the_replay_of_a_drafter_is_its_live_run_step_by_step(
     prompts = [[draw.randrange(VOCAB_SIZE) for _ in range(30)] * 2 for _ in range(8)]
     recordings = Recorder(model, 40).record(prompts)
     decoding = lookahead.DecodingConfig(max_new_tokens=40, max_rows=width)
-    setting = ReplaySetting(width, max_new_tokens=40)
+    setting = ReplaySetting(
+        width, max_new_tokens=40, max_draft_depth=decoding.max_draft_depth, with_prompt_rows=True
+    )
     make: Callable[[], Learner] = lambda: drafters.make(name, vocab_size=VOCAB_SIZE)  # noqa: E731
     live, replayed = make(), make()
     accepted = 0

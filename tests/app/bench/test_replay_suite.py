@@ -3,26 +3,31 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import app.bench.replay_suite
+from app.bench.charts import draw_replay_chart
 from app.bench.cost_curves import FLAT
 from app.bench.options import BenchOptions
-from app.bench.recordings import RecordedModel, Recording
+from app.bench.prompt_sets import BenchPrompt, PromptSet
+from app.bench.recordings import RecordedModel, Recording, prompt_digest
 from app.bench.replay import PromptReplay, RecordedPrompt, ReplayResult, ReplaySetting
-from app.bench.replay_report import (
-    draw_replay_chart,
-    replay_figures,
-    replay_rows,
-    replay_tables,
-    setting_name,
+from app.bench.replay_report import replay_figures, replay_rows, replay_tables
+from app.bench.replay_suite import (
+    _PROMISED_PROMPTS,
+    _is_promised,
+    _recorded_prompts,
+    replay_all,
+    run_replay_suite,
 )
-from app.bench.replay_suite import replay_all, run_replay_suite
+from app.bench.reports import Figure
 from app.settings import Settings
-from lookahead import TokenSource
+from lookahead import DecodingConfig, TokenSource, drafters
 
 
 def recorded(name: str, answer: Sequence[int], category: str = "any") -> RecordedPrompt:
@@ -46,7 +51,7 @@ def test_every_drafter_is_replayed_at_every_width_cold_and_with_history() -> Non
     )
     by_name = {
         name: [
-            (setting_name(result), result.setting.width)
+            (result.setting.name, result.setting.width)
             for result in results
             if result.drafter == name
         ]
@@ -54,17 +59,29 @@ def test_every_drafter_is_replayed_at_every_width_cold_and_with_history() -> Non
     }
     both = [("cold", 4), ("history", 4), ("cold", 8), ("history", 8)]
     assert by_name["none"] == by_name["prompt-lookup"] == both
-    without = [(f"{name}-without-prompt-rows", width) for name, width in both]
-    assert sorted(by_name["token-recycling"]) == sorted([*both, *without])
+    with_rows = [(f"{name}-with-prompt-rows", width) for name, width in both]
+    assert sorted(by_name["token-recycling"]) == sorted([*both, *with_rows])
     assert {result.num_plain_steps for result in results} == {20 + 5 + 20}
     plain = next(result for result in results if result.drafter == "none")
     assert plain.tokens_per_step == 1.0
 
 
+def test_published_drafters_are_as_deep_as_they_like_and_ours_as_the_product_is() -> None:
+    results = replay_all(("llma", "trie", "trie-own-context"), PROMPTS, 40, widths=(64,))
+    depths = {(result.drafter, result.setting.max_draft_depth) for result in results}
+    ours = DecodingConfig().max_draft_depth
+    assert depths == {("llma", None), ("trie", ours), ("trie-own-context", ours)}
+
+
 def a_result(
-    drafter: str, accepted: list[int], *, width: int = 32, is_cold: bool = True
+    drafter: str,
+    accepted: list[int],
+    *,
+    width: int = 32,
+    is_cold: bool = True,
+    with_prompt_rows: bool = False,
 ) -> ReplayResult:
-    setting = ReplaySetting(width, is_cold=is_cold)
+    setting = ReplaySetting(width, is_cold, with_prompt_rows)
     prompts = tuple(
         PromptReplay(
             name,
@@ -88,31 +105,97 @@ RESULTS = [
 ]
 
 
-def test_figures_have_stable_names_and_ours_must_beat_the_best_of_the_others() -> None:
-    figures = {figure.name: figure for figure in replay_figures(RESULTS, [FLAT])}
-    assert figures["replay.trie.cold.mat.w32"].value == 3.0
-    assert figures["replay.trie.cold.mat.w32"].target == 2.0
-    assert figures["replay.trie.cold.mat.w32"].is_met is True
-    assert figures["replay.trie.history.mat.w32"].target == 5.0
-    assert figures["replay.trie.history.mat.w32"].is_met is False
-    assert figures["replay.trie.cold.mat.w16"].target is None
-    assert figures["replay.suffix.history.mat.w32"].target is None
+def figures_of(results: Sequence[ReplayResult], *, is_promised: bool = False) -> dict[str, Figure]:
+    figures = replay_figures(results, [FLAT], is_promised=is_promised)
+    return {figure.name: figure for figure in figures}
+
+
+def test_figures_have_stable_names_in_the_words_of_the_live_suites() -> None:
+    figures = figures_of(RESULTS)
+    assert figures["replay.trie.cold.tokens_per_step.w32"].value == 3.0
     assert figures["replay.trie.cold.mean_width.w32"].value == 32.0
-    assert figures["replay.trie.cold.speedup.flat.w32"].value == pytest.approx(3 / FLAT.at(32) * 20)
-    assert figures["replay.trie.cold.draft_time.w32"].value == 0.0
+    assert figures["replay.trie.cold.acceptance_rate.w32"].value == pytest.approx(2 / 31)
+    assert figures["replay.trie.cold.drafting_milliseconds.w32"].value == 0.0
+    ratio = figures["replay.trie.cold.expected_decode_ratio_over_plain.flat.w32"]
+    assert ratio.value == pytest.approx(3 / FLAT.at(32) * 20)
+    assert {figure.target for figure in figures.values()} == {None}
+
+
+def test_tokens_per_step_have_a_target_where_it_was_promised_and_nowhere_else() -> None:
+    figures = figures_of(RESULTS, is_promised=True)
+    targets = {name: figure.target for name, figure in figures.items() if figure.target}
+    assert targets == {
+        "replay.trie.cold.tokens_per_step.w32": 2.85,
+        "replay.trie.history.tokens_per_step.w32": 2.95,
+    }
+
+
+def test_the_promise_is_of_all_those_prompts_their_length_and_the_embedded_model() -> None:
+    all_of_them = PromptSet("any name", _PROMISED_PROMPTS, ())
+    options = BenchOptions(suite="replay")
+    assert _is_promised(options, all_of_them)
+    assert not _is_promised(options, PromptSet("specbench-dev.jsonl", "0" * 64, ()))
+    for change in ({"limit": 60}, {"max_new_tokens": 128}, {"settings": Settings(model="other")}):
+        assert not _is_promised(replace(options, **change), all_of_them)
+
+
+def test_ours_over_the_best_published_drafter_of_the_same_setting_is_one_promised_figure() -> None:
+    others = [name for name in drafters.published_names() if name != "token-recycling"]
+    results = [
+        *(a_result(name, [0, 0], is_cold=cold) for name in others for cold in (True, False)),
+        a_result("none", [15, 15], is_cold=False),
+        a_result("trie-own-context", [15, 15], is_cold=False),
+        a_result("suffix", [15, 15], is_cold=False, width=64),
+        a_result("token-recycling", [1, 1]),
+        a_result("token-recycling", [3, 3], with_prompt_rows=True),
+        a_result("token-recycling", [2, 2], is_cold=False),
+        a_result("token-recycling", [9, 9], is_cold=False, with_prompt_rows=True),
+        a_result("trie", [4, 4]),
+        a_result("trie", [5, 5], is_cold=False),
+        a_result("trie", [5, 5], with_prompt_rows=True),
+    ]
+    figures = figures_of(results)
+    found = {
+        name: (figure.value, figure.target)
+        for name, figure in figures.items()
+        if "over_best_published" in name
+    }
+    assert found == {
+        "replay.trie.cold.over_best_published.w32": (5 / 2, None),
+        "replay.trie.history.over_best_published.w32": (6 / 3, None),
+        "replay.trie.over_best_published.w32": (6 / 3, 1.25),
+        "replay.trie.cold-with-prompt-rows.over_best_published.w32": (6 / 4, None),
+    }
+    assert figures["replay.trie.over_best_published.w32"].is_met is True
+
+
+def test_a_drafter_that_reads_no_rows_counts_beside_prompt_rows_too() -> None:
+    published = drafters.published_names()
+    results = [a_result(name, [4 if name == "suffix" else 0], is_cold=False) for name in published]
+    ours = a_result("trie", [9], is_cold=False, with_prompt_rows=True)
+    name = "replay.trie.history-with-prompt-rows.over_best_published.w32"
+    assert figures_of([*results, ours])[name].value == 10 / 5
+    missing = figures_of([*results[1:], ours])
+    assert name not in missing, "the best of some is not the best"
 
 
 def test_answers_that_loop_are_left_out_where_the_figure_says_so() -> None:
     looping = PromptReplay("b", "any", is_looping=True, accepted_lengths=[15], widths=[16])
     other = PromptReplay("a", "any", accepted_lengths=[1, 1, 1], widths=[16, 16, 16])
     result = ReplayResult("suffix", ReplaySetting(16), (looping, other))
-    figures = {figure.name: figure.value for figure in replay_figures([result], [])}
-    assert figures["replay.suffix.cold.mat.w16"] == 22 / 4
-    assert figures["replay.suffix.cold.mat_not_looping.w16"] == 2.0
+    figures = figures_of([result])
+    assert figures["replay.suffix.cold.tokens_per_step.w16"].value == 22 / 4
+    assert figures["replay.suffix.cold.tokens_per_step.not_looping.w16"].value == 2.0
 
 
 def test_tables_have_a_row_for_every_drafter_and_setting() -> None:
-    by_width, by_category, by_curve, by_source = replay_tables(RESULTS, [FLAT])
+    with_rows = a_result("trie", [8, 8], with_prompt_rows=True)
+    by_width, not_looping, by_category, by_curve, by_source = replay_tables(
+        [*RESULTS, with_rows], [FLAT]
+    )
+    assert ("trie, cold with prompt rows", "–", "9.00") in by_width.rows
+    assert not_looping.rows == by_width.rows
+    assert len(by_category.rows) == 4, "prompt rows are no part of the loop today"
     assert by_width.columns == ("drafter", "16", "32")
     assert by_width.rows[0] == ("trie, cold", "3.00", "3.00")
     assert ("trie, history", "–", "4.00") in by_width.rows
@@ -131,9 +214,31 @@ def test_rows_tell_steps_per_prompt_and_are_plain_json() -> None:
 
 
 def test_the_chart_is_drawn_as_a_png(tmp_path: Path) -> None:
-    ((name, title),) = draw_replay_chart(RESULTS, tmp_path)
+    many = [a_result(name, [1, 2]) for name in drafters.names()]
+    ((name, title),) = draw_replay_chart([*RESULTS, *many], tmp_path)
     assert title
     assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_prompts_are_replayed_in_the_order_of_the_set_which_goes_round_its_categories() -> None:
+    class Recorder:
+        builder = SimpleNamespace(
+            build_chat=lambda turns: SimpleNamespace(token_ids=tuple(turns[0].text.encode()))
+        )
+
+        def recordings(self, prompts: Sequence[tuple[int, ...]]) -> dict[str, Recording]:
+            one = PROMPTS[0].recording
+            return {
+                prompt_digest(ids): Recording(one.model, ids, (10,), one.top_ids) for ids in prompts
+            }
+
+    chosen = PromptSet(
+        "some", "0", tuple(BenchPrompt(f"{n}{c}", c, (f"{n}{c}",)) for n in "12" for c in "ab")
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app.bench.replay_suite, "_PromptRecorder", lambda *_: Recorder())
+        prompts, _ = _recorded_prompts(BenchOptions(suite="replay"), chosen, lambda _: None)
+    assert [prompt.id for prompt in prompts] == ["1a", "1b", "2a", "2b"]
 
 
 @pytest.fixture

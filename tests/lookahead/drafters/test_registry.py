@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from lookahead.draft import DraftTree
 from lookahead.drafter import DraftLimits
-from lookahead.drafters import Learner, make, names
+from lookahead.drafters import OURS, Learner, make, names, published_names
 from lookahead.request_view import RequestView
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 from lookahead.verify import accept
-from tests.lookahead.drafters.streams import LIMITS, drafted, paths, request_of
+from tests.lookahead.drafters.streams import LIMITS, drafted, paths, request_of, top_ids_of
 
 VOCAB_SIZE = 5
 TOKENS = st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1, max_size=14)
@@ -183,3 +183,33 @@ def test_our_own_learns_into_the_stores_it_was_given() -> None:
 
 def test_nothing_is_drafted_by_none() -> None:
     assert drafted(drafter_of("none"), [1, 1, 1, 1]) == []
+
+
+def test_a_published_drafter_is_neither_ours_nor_plain_decoding() -> None:
+    assert sorted([*published_names(), *OURS, "none"]) == sorted(names())
+
+
+def test_prompt_lookup_has_the_librarys_bigrams_and_the_originals_trigrams() -> None:
+    prompt = [2, 3, 9, 1, 2, 3, 8, 1, 2, 3]
+    assert drafted(drafter_of("prompt-lookup"), prompt)[0] == 9
+    assert drafted(drafter_of("prompt-lookup-3"), prompt)[0] == 8
+
+
+@given(TOKENS, TOKENS)
+def test_our_drafter_on_the_own_context_is_ours_without_history_and_rows(
+    prompt: list[int], answer: list[int]
+) -> None:
+    whole = drafter_of("trie")
+    context = drafter_of("trie-own-context")
+    assert not context.reads_rows
+    context.remember([9, 8, *answer, *prompt])
+    assert read(context, prompt, answer, LIMITS, recycled=True) == read(
+        whole, prompt, answer, LIMITS, recycled=False
+    )
+
+
+def test_our_drafter_on_the_own_context_recycles_nothing() -> None:
+    for name, expected in (("trie", [4]), ("trie-own-context", [])):
+        drafter = make(name, vocab_size=10)
+        drafter.observe_prompt([3], top_ids_of([4]))
+        assert drafted(drafter, [1], [3])[:1] == expected
