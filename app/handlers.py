@@ -16,7 +16,7 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from app import presenters
-from app.page_errors import RefusedInputError, shows_errors
+from app.page_errors import RefusedInputError, shows_errors, told
 from app.panel_handlers import PanelHandlers
 from app.paths import expanded
 from app.payloads import MAX_DIGITS, checked_number
@@ -40,6 +40,7 @@ UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 # The browser renders all of an answer with each update, so that a long one is updated less often.
 UPDATE_SECONDS_PER_CHARACTER = 3e-5
 ENGINE_UPDATE_SECONDS = 0.25
+_DELETED = "This chat was deleted."
 SETTLED_UPDATE_SECONDS = 5.0  # gradio sees that a tab has gone when its handler yields
 
 Outputs = tuple[Any, ...]
@@ -58,7 +59,12 @@ class PageHandlers:
         """View of the chat named in the address (`/?chat=3`), else of a new chat."""
         chat = str(request.query_params.get("chat", ""))
         is_id = chat.isascii() and chat.isdigit() and len(chat) <= MAX_DIGITS
-        return self.show_chat(view, int(chat) if is_id else None)
+        conversation_id = int(chat) if is_id else None
+        if conversation_id is not None and not self._messages(conversation_id):
+            told(_DELETED)
+        outputs = self.show_chat(view, conversation_id)
+        view.follows_demo = self._stands_in_demo(view)  # as the tab did before a reload
+        return outputs
 
     @shows_errors(5)
     def new_chat(self, view: TabView) -> Outputs:
@@ -67,8 +73,13 @@ class PageHandlers:
 
     @shows_errors(5)
     def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
-        """View of the chat that was clicked in the list."""
-        return self.show_chat(view, checked_number(event._data, "id"))
+        """View of the chat that was clicked; where it was deleted, the tab stays where it is."""
+        conversation_id = checked_number(event._data, "id")
+        if self._messages(conversation_id):
+            return self.show_chat(view, conversation_id)
+        told(_DELETED)
+        chats = self._chat_list(view.conversation_id)
+        return (gr.skip(), chats, gr.skip(), gr.skip(), self.panel.value_now(view))
 
     @shows_errors(5)
     def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
@@ -83,6 +94,10 @@ class PageHandlers:
         view.move(conversation_id if self._messages(conversation_id) else None)
         return self.view_now(view)
 
+    def _stands_in_demo(self, view: TabView) -> bool:
+        demo = self._service.running_demo() if view.conversation_id is not None else None
+        return demo is not None and demo.snapshot().conversation_id == view.conversation_id
+
     def view_now(self, view: TabView) -> Outputs:
         """View of where the tab stands."""
         conversation_id = view.conversation_id
@@ -90,9 +105,11 @@ class PageHandlers:
         snapshot = job.snapshot() if job is not None else None
         return self._view(view, conversation_id, snapshot)
 
-    def preparing_view(self, view: TabView) -> Outputs:
+    def preparing_view(self, view: TabView, *, is_stopping: bool) -> Outputs:
         """View of a new chat while the demo is prepared, which Stop ends."""
-        chatbot = presenters.demo_preparation(is_model_ready=self._service.state.is_ready)
+        chatbot = presenters.demo_preparation(
+            is_model_ready=self._service.state.is_ready, is_stopping=is_stopping
+        )
         _, chats, _, _, panel = self._view(view, None, None)
         return (chatbot, chats, gr.update(visible=False), gr.update(visible=True), panel)
 
@@ -145,7 +162,7 @@ class PageHandlers:
             is_due = time.monotonic() - told_at >= UPDATE_SECONDS_PER_CHARACTER * len(snapshot.text)
             if snapshot.version != version and is_due:
                 panel = gr.skip()
-                if view.panel_message_id is None:
+                if view.panel_message_id in (None, snapshot.message_id):
                     panel = await asyncio.to_thread(
                         self.panel.value, view, messages, snapshot, presenter
                     )

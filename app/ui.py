@@ -289,6 +289,7 @@ def _wire_chat(
     for event, handler in (
         (panel.toggle_panel, handlers.panel.toggle_panel),
         (panel.show_answer, handlers.panel.show_answer),
+        (panel.hold_answer, handlers.panel.hold_answer),
     ):
         event(handler, view, panel, trigger_mode="multiple", **_QUIET)
     return demo

@@ -153,6 +153,15 @@ def test_stop_reaches_the_running_comparison(handlers: CompareHandlers, service:
     handlers.run("x", 0, 10, 1)
     handlers.stop()
     assert service.jobs[0].is_stopped
+    assert comparison_value(service.jobs[0].snapshot())["line"] == "Stopping …"
+    service.jobs[0].show(status="stopped")
+    assert comparison_value(service.jobs[0].snapshot())["line"] == "Stopped."
+
+
+@pytest.mark.parametrize("status", ["queued", "prefill", "stopped", "failed"])
+def test_before_anything_was_measured_there_is_neither_table_nor_note(status: Any) -> None:
+    value = comparison_value(snapshot(status=status, error="It broke.", seed=7))
+    assert (value["rows"], value["note"]) == ([], "")
 
 
 def told(kind: VerdictKind, **changes: Any) -> str:
@@ -232,7 +241,7 @@ def test_the_table_has_a_definition_for_every_number() -> None:
     rows = comparison_value(snapshot(status="decoding", **arms))["rows"]
     assert all(row["definition"].endswith(".") for row in rows)
     table = {row["name"]: (row["plain"], row["lookahead"]) for row in rows}
-    assert table["tokens/s"] == ("0.0", "41.2")
+    assert table["tokens/s"] == ("–", "41.2")
     assert table["decode time"] == ("0.00 s", "2.60 s")
     assert table["acceptance"] == ("–", "62 %, 68 of 110")
 
