@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from app.services.chat_service import ChatService
     from app.services.jobs import AnswerJob, ImportJob
 
-__all__ = ["PageHandlers"]
+__all__ = ["PageHandlers", "answer_options", "whole_number"]
 
+MAX_TEMPERATURE = 2
+MAX_NEW_TOKENS = 1_000_000  # an answer ends where the context is full
 UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 # The browser renders all of an answer with each update, so that a long one is updated less often.
 UPDATE_SECONDS_PER_CHARACTER = 3e-5
@@ -325,13 +327,28 @@ class PageHandlers:
 def answer_options(
     lookahead: bool, temperature: float | None, max_new_tokens: float | None
 ) -> AnswerOptions:
-    """The options typed on the page; an emptied field means its default."""
+    """The options typed on the page; an emptied field means its default.
+
+    Raises RefusedInputError.
+    """
     default = AnswerOptions()
+    if temperature is not None and not 0 <= temperature <= MAX_TEMPERATURE:
+        raise RefusedInputError(f"Temperature must be a number from 0 to {MAX_TEMPERATURE}.")
+    length = whole_number("Max tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
     return AnswerOptions(
         lookahead=bool(lookahead),
         temperature=default.temperature if temperature is None else float(temperature),
-        max_new_tokens=int(max_new_tokens or default.max_new_tokens),
+        max_new_tokens=default.max_new_tokens if length is None else length,
     )
+
+
+def whole_number(field: str, value: float | None, least: int, most: int) -> int | None:
+    """What was typed into a field for whole numbers; None: nothing. Raises RefusedInputError."""
+    if value is None:
+        return None
+    if not (least <= value <= most and value == int(value)):
+        raise RefusedInputError(f"{field} must be a whole number from {least:,} to {most:,}.")
+    return int(value)
 
 
 def _skips(num_outputs: int) -> Outputs:

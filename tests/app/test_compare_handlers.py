@@ -90,6 +90,16 @@ def test_an_emptied_seed_is_drawn_and_other_emptied_fields_mean_their_defaults(
     assert service.jobs[0].options == replace(AnswerOptions(), seed=None)
 
 
+@pytest.mark.parametrize("seed", [-1, 1e300, 0.5, 2**53])
+def test_a_seed_out_of_range_is_refused_with_its_range(
+    handlers: CompareHandlers, service: Service, seed: float
+) -> None:
+    told = "Seed must be a whole number from 0 to 9,007,199,254,740,991."
+    with pytest.warns(UserWarning, match=f"^{told}$"):
+        handlers.run("x", 0, 10, seed)
+    assert service.jobs == []
+
+
 def test_a_second_run_meanwhile_is_refused_in_words(
     handlers: CompareHandlers, service: Service
 ) -> None:

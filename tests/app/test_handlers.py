@@ -130,6 +130,46 @@ def test_an_emptied_field_means_its_default() -> None:
     assert options.max_new_tokens == default.max_new_tokens
 
 
+@pytest.mark.parametrize(
+    ("temperature", "max_new_tokens", "told"),
+    [
+        (-1, 10, "Temperature must be a number from 0 to 2."),
+        (2.5, 10, "Temperature must be a number from 0 to 2."),
+        (float("nan"), 10, "Temperature must be a number from 0 to 2."),
+        (0, 0, "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, -1, "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, 1e30, "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, float("inf"), "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, 1.5, "Max tokens must be a whole number from 1 to 1,000,000."),
+    ],
+)
+def test_an_option_out_of_range_is_refused_with_its_name_and_range(
+    handlers: PageHandlers,
+    service: ScriptedService,
+    temperature: float,
+    max_new_tokens: float,
+    told: str,
+) -> None:
+    with pytest.warns(UserWarning, match=f"^{told}$"):
+        handlers.ask(TabView(), "Where?", True, temperature, max_new_tokens)
+    assert service.jobs == []
+
+
+def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) -> None:
+    """Gradio's own says "Value -1 is less than minimum value 0."."""
+    from app.compare_handlers import CompareHandlers
+    from app.demo_handlers import DemoHandlers
+    from app.ui import build_page
+
+    service: Any = handlers._service
+    page = build_page(handlers, DemoHandlers(service, handlers), CompareHandlers(service))
+    fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
+    assert len(fields) == 5
+    for field in fields:
+        for value in (-1, 1e300, 1.5):
+            assert field.preprocess(value) == value
+
+
 def test_watching_shows_the_latest_and_always_the_last(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
