@@ -259,6 +259,7 @@ def test_on_a_phone_it_is_a_sheet_that_opens_selects_and_closes(
     page.locator("#panel-toggle").click()
     expect(sheet).to_be_visible()
     panel_site.expect_whole(page, chat)
+    page.wait_for_function(f"({MOTION})().length === 0")
     box = sheet.bounding_box()
     assert box is not None
     assert (box["x"], box["y"], box["width"]) == (0, 0, PHONE["width"])
