@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import gradio as gr
 
 from app.compare_presenter import comparison_value
-from app.handlers import UPDATE_SECONDS, Outputs, answer_options
+from app.handlers import UPDATE_SECONDS, Outputs, answer_options, whole_number
 from app.page_errors import shows_errors
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from app.services.comparison import ComparisonSnapshot
 
 __all__ = ["CompareHandlers"]
+
+_MAX_SEED = 2**53 - 1  # what a browser knows exactly
 
 
 class CompareHandlers:
@@ -38,7 +40,7 @@ class CompareHandlers:
     ) -> Outputs:
         """Begin a comparison: shown. An emptied seed means that one is drawn."""
         options = answer_options(True, temperature, max_new_tokens)
-        options = replace(options, seed=None if seed is None else int(seed))
+        options = replace(options, seed=whole_number("Seed", seed, 0, _MAX_SEED))
         return self._shown(self._service.compare(prompt, options).snapshot())
 
     @shows_errors(0)

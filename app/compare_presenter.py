@@ -41,13 +41,14 @@ def comparison_value(
         "line": displayable(_line(snapshot, is_model_ready)),
         "prompt": displayable(snapshot.prompt),
         "arms": {arm.name: _arm(arm, is_over=snapshot.is_over) for arm in arms},
-        "rows": [
+        "rows": [  # none where there is nothing to show
             {
                 "name": shown.name,
                 "definition": shown.definition,
                 **{arm.name: shown.write(arm.numbers) if arm.numbers else "–" for arm in arms},
             }
             for shown in COMPARE_NUMBERS
+            if any(arm.numbers for arm in arms)
         ],
         "verdict": None if snapshot.verdict is None else _verdict(snapshot.verdict),
         "speed_up": _speed_up(snapshot.speed_up, snapshot.verdict),
@@ -56,6 +57,8 @@ def comparison_value(
 
 
 def _line(snapshot: ComparisonSnapshot, is_model_ready: bool) -> str:
+    if snapshot.is_stopping and not snapshot.is_over:
+        return "Stopping …"
     match snapshot.status:
         case "queued":
             if not is_model_ready:
@@ -161,6 +164,8 @@ def _speed_up(speed_up: SpeedUp | None, verdict: Verdict | None) -> dict[str, st
 
 def _note(snapshot: ComparisonSnapshot) -> str:
     """How the run was made, for who wants to make it again."""
+    if snapshot.plain.numbers is None and snapshot.lookahead.numbers is None:
+        return ""
     parts = [f"{snapshot.first.capitalize()} began; the other begins the next run."]
     if snapshot.seed is not None:
         parts.append(f"Seed {snapshot.seed}.")

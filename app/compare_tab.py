@@ -80,9 +80,10 @@ def compare_tab() -> CompareTab:
                 visible=False,
             )
         with gr.Row(elem_id="compare-options", elem_classes="options"):
-            temperature = gr.Number(0, label="Temperature", minimum=0, maximum=2, step=0.1)
-            max_new_tokens = gr.Number(_MAX_NEW_TOKENS, label="Max tokens", minimum=1, precision=0)
-            seed = gr.Number(_SEED, label="Seed", minimum=0, precision=0)
+            # without ranges: gradio's errors do not name the field, the handlers' do
+            temperature = gr.Number(0, label="Temperature", step=0.1)
+            max_new_tokens = gr.Number(_MAX_NEW_TOKENS, label="Max tokens")
+            seed = gr.Number(_SEED, label="Seed")
         result = gr.HTML(
             comparison_value(None),
             html_template=_RESULT,

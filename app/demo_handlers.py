@@ -35,13 +35,11 @@ class DemoHandlers:
     async def watch(self, view: TabView) -> AsyncIterator[Outputs]:
         """The view, while the open chat's answer is being written.
 
-        Where the demo was started in the tab, or stands in the open chat, the tab follows it to its
-        end, unless it is moved elsewhere meanwhile.
+        Where the demo was started in the tab, or the page was loaded where the demo stood, the tab
+        follows it to its end, unless it is moved elsewhere meanwhile.
         """
         demo = self._service.running_demo()
-        chat = None if demo is None else demo.snapshot().conversation_id
-        is_there = chat is not None and chat == view.conversation_id
-        if demo is not None and (view.follows_demo or is_there):
+        if demo is not None and view.follows_demo:
             watching = self._follow(view, demo)
         else:
             watching = self._page.watch_answer(view)
@@ -49,13 +47,15 @@ class DemoHandlers:
             yield outputs
 
     async def _follow(self, view: TabView, demo: "DemoJob") -> AsyncIterator[Outputs]:
-        move, shown = view.num_moves, (-1, False)
+        move, shown = view.num_moves, (-1, False, False)
         while view.num_moves == move:
             snapshot = demo.snapshot()
-            now = (snapshot.num_asked, self._service.state.is_ready)
+            now = (snapshot.num_asked, self._service.state.is_ready, snapshot.is_stopping)
             if snapshot.status == "preparing":
                 if now != shown:
-                    yield await asyncio.to_thread(self._page.preparing_view, view)
+                    yield await asyncio.to_thread(
+                        self._page.preparing_view, view, is_stopping=snapshot.is_stopping
+                    )
                 shown = now
             elif snapshot.num_asked > shown[0] and snapshot.conversation_id is not None:
                 shown = now

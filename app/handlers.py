@@ -16,7 +16,7 @@ import gradio as gr
 from gradio.utils import get_upload_folder
 
 from app import presenters
-from app.page_errors import RefusedInputError, shows_errors
+from app.page_errors import RefusedInputError, shows_errors, told
 from app.panel_handlers import PanelHandlers
 from app.paths import expanded
 from app.payloads import MAX_DIGITS, checked_number
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from app.services.chat_service import ChatService
     from app.services.jobs import AnswerJob, ImportJob
 
-__all__ = ["PageHandlers"]
+__all__ = ["PageHandlers", "answer_options", "whole_number"]
 
+MAX_TEMPERATURE = 2
+MAX_NEW_TOKENS = 1_000_000  # an answer ends where the context is full
 UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 # The browser renders all of an answer with each update, so that a long one is updated less often.
 UPDATE_SECONDS_PER_CHARACTER = 3e-5
 ENGINE_UPDATE_SECONDS = 0.25
+_DELETED = "This chat was deleted."
 SETTLED_UPDATE_SECONDS = 5.0  # gradio sees that a tab has gone when its handler yields
 
 Outputs = tuple[Any, ...]
@@ -58,7 +61,12 @@ class PageHandlers:
         """View of the chat named in the address (`/?chat=3`), else of a new chat."""
         chat = str(request.query_params.get("chat", ""))
         is_id = chat.isascii() and chat.isdigit() and len(chat) <= MAX_DIGITS
-        return self.show_chat(view, int(chat) if is_id else None)
+        conversation_id = int(chat) if is_id else None
+        if conversation_id is not None and not self._messages(conversation_id):
+            told(_DELETED)
+        outputs = self.show_chat(view, conversation_id)
+        view.follows_demo = self._stands_in_demo(view)  # as the tab did before a reload
+        return outputs
 
     @shows_errors(5)
     def new_chat(self, view: TabView) -> Outputs:
@@ -67,8 +75,13 @@ class PageHandlers:
 
     @shows_errors(5)
     def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
-        """View of the chat that was clicked in the list."""
-        return self.show_chat(view, checked_number(event._data, "id"))
+        """View of the chat that was clicked; where it was deleted, the tab stays where it is."""
+        conversation_id = checked_number(event._data, "id")
+        if self._messages(conversation_id):
+            return self.show_chat(view, conversation_id)
+        told(_DELETED)
+        chats = self._chat_list(view.conversation_id)
+        return (gr.skip(), chats, gr.skip(), gr.skip(), self.panel.value_now(view))
 
     @shows_errors(5)
     def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
@@ -83,6 +96,10 @@ class PageHandlers:
         view.move(conversation_id if self._messages(conversation_id) else None)
         return self.view_now(view)
 
+    def _stands_in_demo(self, view: TabView) -> bool:
+        demo = self._service.running_demo() if view.conversation_id is not None else None
+        return demo is not None and demo.snapshot().conversation_id == view.conversation_id
+
     def view_now(self, view: TabView) -> Outputs:
         """View of where the tab stands."""
         conversation_id = view.conversation_id
@@ -90,9 +107,11 @@ class PageHandlers:
         snapshot = job.snapshot() if job is not None else None
         return self._view(view, conversation_id, snapshot)
 
-    def preparing_view(self, view: TabView) -> Outputs:
+    def preparing_view(self, view: TabView, *, is_stopping: bool) -> Outputs:
         """View of a new chat while the demo is prepared, which Stop ends."""
-        chatbot = presenters.demo_preparation(is_model_ready=self._service.state.is_ready)
+        chatbot = presenters.demo_preparation(
+            is_model_ready=self._service.state.is_ready, is_stopping=is_stopping
+        )
         _, chats, _, _, panel = self._view(view, None, None)
         return (chatbot, chats, gr.update(visible=False), gr.update(visible=True), panel)
 
@@ -145,7 +164,7 @@ class PageHandlers:
             is_due = time.monotonic() - told_at >= UPDATE_SECONDS_PER_CHARACTER * len(snapshot.text)
             if snapshot.version != version and is_due:
                 panel = gr.skip()
-                if view.panel_message_id is None:
+                if view.panel_message_id in (None, snapshot.message_id):
                     panel = await asyncio.to_thread(
                         self.panel.value, view, messages, snapshot, presenter
                     )
@@ -308,13 +327,28 @@ class PageHandlers:
 def answer_options(
     lookahead: bool, temperature: float | None, max_new_tokens: float | None
 ) -> AnswerOptions:
-    """The options typed on the page; an emptied field means its default."""
+    """The options typed on the page; an emptied field means its default.
+
+    Raises RefusedInputError.
+    """
     default = AnswerOptions()
+    if temperature is not None and not 0 <= temperature <= MAX_TEMPERATURE:
+        raise RefusedInputError(f"Temperature must be a number from 0 to {MAX_TEMPERATURE}.")
+    length = whole_number("Max tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
     return AnswerOptions(
         lookahead=bool(lookahead),
         temperature=default.temperature if temperature is None else float(temperature),
-        max_new_tokens=int(max_new_tokens or default.max_new_tokens),
+        max_new_tokens=default.max_new_tokens if length is None else length,
     )
+
+
+def whole_number(field: str, value: float | None, least: int, most: int) -> int | None:
+    """What was typed into a field for whole numbers; None: nothing. Raises RefusedInputError."""
+    if value is None:
+        return None
+    if not (least <= value <= most and value == int(value)):
+        raise RefusedInputError(f"{field} must be a whole number from {least:,} to {most:,}.")
+    return int(value)
 
 
 def _skips(num_outputs: int) -> Outputs:

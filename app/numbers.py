@@ -41,8 +41,9 @@ def _percent(share: float, places: int = 0) -> str:
 
 _SPEED = AnswerNumber(
     "tokens/s",
-    "Tokens that decode steps emitted per second of decoding; reading the prompt is not counted.",
-    lambda numbers: f"{numbers.tokens_per_second:.1f}",
+    "Tokens that decode steps emitted per second of decoding; reading the prompt is not counted, "
+    "and – stands where that was all.",
+    lambda numbers: f"{numbers.tokens_per_second:.1f}" if numbers.num_steps else "–",
 )
 _FIRST = AnswerNumber(
     "to first token",
@@ -57,12 +58,13 @@ _FORWARDS = AnswerNumber(
 )
 _PER_STEP = AnswerNumber(
     "tokens per step",
-    "Mean accepted length + 1 over all decode steps, the prefill not counted; 1.00 is no gain.",
-    lambda numbers: f"{numbers.tokens_per_step:.2f}",
+    "Mean accepted length + 1 over all decode steps, the prefill not counted; 1.00 is no gain, – "
+    "is no step.",
+    lambda numbers: f"{numbers.tokens_per_step:.2f}" if numbers.num_steps else "–",
 )
 _ACCEPTANCE = AnswerNumber(
     "acceptance",
-    "Drafted tokens that the model accepted, of all that were drafted.",
+    "Drafted tokens that the model accepted, of all that were drafted; – where none were.",
     lambda numbers: _percent(numbers.acceptance_rate) if numbers.num_drafted_tokens else "–",
 )
 _ACCEPTANCE_COUNTED = replace(  # where there is room for it
@@ -81,8 +83,9 @@ _REUSED = AnswerNumber(
 )
 _DRAFTING = AnswerNumber(
     "drafting",
-    "Share of the decoding time that went into looking for drafts.",
-    lambda numbers: _percent(numbers.drafting_share, 1),
+    "Share of the decoding time that went into looking for drafts and learning from the verified "
+    "rows.",
+    lambda numbers: _percent(numbers.drafting_share, 1) if numbers.num_steps else "–",
 )
 _TIME = AnswerNumber(
     "decode time",

@@ -31,7 +31,8 @@ _SCRIPTS = (
 
 
 def panel_component(load_step: StepLoader) -> gr.HTML:
-    """The panel. Its events: `toggle_panel` {open}, `show_answer` {id}, `open_chat` {id}.
+    """The panel. Its events: `toggle_panel` {open}, `show_answer` and `hold_answer` {id},
+    `open_chat` {id}.
 
     Args:
         load_step: gives the details of a step, of an unchecked payload from the page.

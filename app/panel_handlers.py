@@ -6,6 +6,7 @@ a view; `app.ui` wires its methods to the panel's events. A closed panel costs n
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -53,7 +54,11 @@ class PanelHandlers:
             return gr.skip()
         try:
             shown = self._shown(view.panel_message_id, messages, snapshot)
-            value = (presenter or self.presenter()).value(messages, shown)
+            if shown is not None and shown.conversation_id != view.conversation_id:
+                messages = self._service.messages(shown.conversation_id)
+            value = (presenter or self.presenter()).value(messages, shown, snapshot)
+        except RecordNotFoundError:  # deleted in this moment
+            return gr.skip()
         except StorageError:  # the chat beside it goes on
             logger.exception("the panel's value could not be made")
             return gr.skip()
@@ -65,37 +70,52 @@ class PanelHandlers:
         messages: Sequence[ChatMessage],
         snapshot: AnswerSnapshot | None,
     ) -> AnswerSnapshot | None:
+        """The chosen answer, which may be of the chat that the demo came from; else the latest."""
         answer_ids = [message.id for message in messages if message.role == "assistant"]
-        if message_id not in answer_ids:
-            message_id = answer_ids[-1] if answer_ids else None
-        if message_id is None:
-            return None
-        if snapshot is not None and snapshot.message_id == message_id:
-            return snapshot
-        try:
-            return self._service.saved_answer(message_id)
-        except RecordNotFoundError:  # deleted in another tab
-            return None
+        for answer_id in (message_id, *answer_ids[-1:]):
+            if snapshot is not None and snapshot.message_id == answer_id:
+                return snapshot
+            with suppress(RecordNotFoundError):  # deleted in another tab
+                if answer_id is not None:
+                    return self._service.saved_answer(answer_id)
+        return None
 
     @shows_errors(1)
     def toggle_panel(self, view: TabView, event: gr.EventData) -> Any:
-        """The panel, opened or closed."""
+        """The panel, opened or closed; closed, it keeps no choice of an answer."""
         view.is_panel_open = checked_flag(event._data, "open")
+        if not view.is_panel_open:
+            view.panel_message_id = None
+        if view.place == (0, None):  # the page still loads, and shows the panel with its chat
+            return gr.skip()
         return self.value_now(view)
 
     @shows_errors(1)
     def show_answer(self, view: TabView, event: gr.EventData) -> Any:
-        """The panel with another answer of the open chat."""
+        """The panel with another answer of the open chat; the latest one gives way to later ones.
+
+        An answer of the chat that the demo came from does so, too, once its step is let go.
+        """
         message_id = checked_number(event._data, "id")
         place = view.place
         messages = self._messages(view)
         answer_ids = [message.id for message in messages if message.role == "assistant"]
-        if message_id not in answer_ids:
+        is_left_behind = message_id not in answer_ids
+        if is_left_behind and message_id != view.panel_message_id:
             raise RefusedInputError("That answer is not in this chat any more.")
         if view.place != place:
             return gr.skip()
-        view.panel_message_id = None if message_id == answer_ids[-1] else message_id
+        is_latest = not is_left_behind and message_id == answer_ids[-1]
+        view.panel_message_id = None if is_latest or is_left_behind else message_id
         return self.value(view, messages, self._running(view))
+
+    @shows_errors(1)
+    def hold_answer(self, view: TabView, event: gr.EventData) -> Any:
+        """The panel, which stays at the answer whose step somebody looks at, whatever is asked."""
+        message_id = checked_number(event._data, "id")
+        if any(message.id == message_id for message in self._messages(view)):
+            view.panel_message_id = message_id
+        return self.value_now(view)
 
     def step_details(self, payload: object) -> dict[str, Any]:
         """All about one step {answer, step}; where that is not to be had, {error: a sentence}."""

@@ -37,15 +37,20 @@ class PanelPresenter:
         self._log = AnswerLog()
 
     def value(
-        self, messages: Sequence[ChatMessage], snapshot: AnswerSnapshot | None
+        self,
+        messages: Sequence[ChatMessage],
+        snapshot: AnswerSnapshot | None,
+        running: AnswerSnapshot | None = None,
     ) -> dict[str, Any]:
         """The panel's value.
 
         Args:
-            messages: the branch that is open, for the way to its other answers.
+            messages: the branch of the answer, for the way to its other answers.
             snapshot: the answer shown, running or saved; None: there is none.
+            running: the answer that is being written in the open chat, shown or not.
         """
         log = self._log
+        running_id = None if running is None or running.is_over else running.message_id
         if snapshot is None:
             log = AnswerLog()
         else:
@@ -57,8 +62,9 @@ class PanelPresenter:
         return {
             "answer": None if snapshot is None else snapshot.message_id,
             "version": 0 if snapshot is None else snapshot.version,
-            "status": "" if snapshot is None else snapshot.status,
-            "answers": _answers(messages, snapshot),
+            "status": _status(snapshot),
+            "running": running_id,
+            "answers": _answers(messages, snapshot, running_id),
             "max_length": DecodingConfig().max_draft_depth,
             "steps": log.text,
             "unsplit": "" if snapshot is None or is_split else displayable(snapshot.text),
@@ -82,7 +88,7 @@ class PanelPresenter:
 
 
 def _answers(
-    messages: Sequence[ChatMessage], snapshot: AnswerSnapshot | None
+    messages: Sequence[ChatMessage], snapshot: AnswerSnapshot | None, running_id: int | None
 ) -> list[dict[str, Any]]:
     answers = []
     question = ""
@@ -92,10 +98,18 @@ def _answers(
             continue
         is_shown = snapshot is not None and snapshot.message_id == message.id
         numbers = snapshot.numbers if snapshot is not None and is_shown else message.numbers
+        is_running = message.id == running_id
+        if numbers is not None and not numbers.num_steps:
+            note = "one token, without a decode step"
+        else:
+            note = "tokens per step not known"
+        if numbers is not None and (not numbers.num_steps or (is_running and not is_shown)):
+            numbers = None  # there is no rate, or it is an old one
         answers.append(
             {
                 "id": message.id,
                 "label": _label(question),
+                "note": "being written" if is_running else note if numbers is None else "",
                 "tokens_per_step": None if numbers is None else round(numbers.tokens_per_step, 2),
                 "tokens_per_second": (
                     None if numbers is None else round(numbers.tokens_per_second, 1)
@@ -103,6 +117,12 @@ def _answers(
             }
         )
     return answers
+
+
+def _status(snapshot: AnswerSnapshot | None) -> str:
+    if snapshot is None:
+        return ""
+    return "stopping" if snapshot.is_stopping and not snapshot.is_over else snapshot.status
 
 
 def _label(question: str) -> str:

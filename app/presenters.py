@@ -63,8 +63,10 @@ def chatbot_messages(
     return shown
 
 
-def demo_preparation(*, is_model_ready: bool) -> list[dict[str, Any]]:
+def demo_preparation(*, is_model_ready: bool, is_stopping: bool) -> list[dict[str, Any]]:
     """The chatbot before the demo's first question: what is waited for."""
+    if is_stopping:
+        return [_answer("", "Stopping …")]
     wait = "importing its sample document" if is_model_ready else "waiting for the model to load"
     return [_answer("", f"Preparing the demo: {wait} …")]
 
@@ -77,6 +79,8 @@ def _answer(text: str, line: str) -> dict[str, Any]:
 
 def answer_line(snapshot: AnswerSnapshot, *, is_model_ready: bool = True) -> str:
     """The line under an answer that is being written, or was just finished."""
+    if snapshot.is_stopping and not snapshot.is_over:
+        return "Stopping …"
     if snapshot.status == "queued":
         return "Waiting for its turn …" if is_model_ready else "Waiting for the model to load …"
     if snapshot.status == "prefill":
@@ -112,7 +116,9 @@ def numbers_line(numbers: AnswerNumbers) -> str:
             f"{speed:.0f} tokens/s" if speed >= 10 else f"{speed:.1f} tokens/s",
             f"{numbers.tokens_per_step:.1f} tokens per step",
             *parts,
-            f"{numbers.acceptance_rate:.0%}".replace("%", " %") + " accepted",
+            f"{100 * numbers.acceptance_rate:.0f} % accepted"
+            if numbers.num_drafted_tokens
+            else "nothing drafted",
         ]
     return " · ".join(part.replace(" ", _NO_BREAK) for part in parts)
 

@@ -19,7 +19,8 @@ class TabView:
         conversation_id: the open chat; None: a new one.
         num_moves: grows with every move, also to the same place.
         is_panel_open: closed, the panel is told nothing.
-        panel_message_id: the answer in the panel; None: the latest of the chat.
+        panel_message_id: the answer in the panel, chosen or held by its selected step; None: the
+            latest of the chat.
         follows_demo: whether it goes where the demo goes.
         num_wakes: grows when the tab comes into sight and when it goes out of it.
     """
@@ -52,12 +53,12 @@ class TabView:
     def follow(self, conversation_id: int, num_moves: int) -> bool:
         """Show another chat without a move: what is followed goes on there.
 
-        False, and nothing is done, where the tab moved since there were `num_moves`.
+        An answer that somebody chose in the panel stays. False, and nothing is done, where the tab
+        moved since there were `num_moves`.
         """
         with _MOVING:
             if self.num_moves != num_moves:
                 return False
             self.conversation_id = conversation_id
-            self.panel_message_id = None
             self.follows_demo = True
             return True

@@ -217,12 +217,9 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
             )
         with gr.Row(elem_id="options", elem_classes="options"):
             lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
-            temperature = gr.Number(
-                default.temperature, label="Temperature", minimum=0, maximum=2, step=0.1
-            )
-            max_new_tokens = gr.Number(
-                default.max_new_tokens, label="Max tokens", minimum=1, precision=0
-            )
+            # without ranges: gradio's errors do not name the field, the handlers' do
+            temperature = gr.Number(default.temperature, label="Temperature", step=0.1)
+            max_new_tokens = gr.Number(default.max_new_tokens, label="Max tokens")
     return ChatTab(chatbot, message, send, stop, lookahead, temperature, max_new_tokens)
 
 
@@ -289,6 +286,7 @@ def _wire_chat(
     for event, handler in (
         (panel.toggle_panel, handlers.panel.toggle_panel),
         (panel.show_answer, handlers.panel.show_answer),
+        (panel.hold_answer, handlers.panel.hold_answer),
     ):
         event(handler, view, panel, trigger_mode="multiple", **_QUIET)
     return demo

@@ -97,6 +97,7 @@ class ComparisonSnapshot:
         seed: of both arms; None: greedy.
         verdict, speed_up: at the end, where there is something to say.
         error: one sentence, set where `status` is "failed".
+        is_stopping: somebody asked it to end.
     """
 
     version: int
@@ -109,6 +110,7 @@ class ComparisonSnapshot:
     verdict: Verdict | None = None
     speed_up: SpeedUp | None = None
     error: str = ""
+    is_stopping: bool = False
 
     @property
     def is_over(self) -> bool:

@@ -40,6 +40,7 @@ class DemoSnapshot:
         conversation_id: the chat of the question asked last; None: none was asked yet.
         num_asked: questions asked so far, of `num_questions`.
         error: one sentence, set where `status` is "failed".
+        is_stopping: somebody asked it to end.
     """
 
     version: int
@@ -48,6 +49,7 @@ class DemoSnapshot:
     conversation_id: int | None = None
     num_asked: int = 0
     error: str = ""
+    is_stopping: bool = False
 
     @property
     def is_over(self) -> bool:

@@ -168,6 +168,7 @@ class AnswerSnapshot:
             step emitted, are what is missing from the text.
         notice: one sentence about what was done to make it fit ("" where nothing was).
         error: one sentence, set where `status` is "failed".
+        is_stopping: somebody asked it to end; the model is asked whether to between two forwards.
     """
 
     version: int
@@ -179,6 +180,7 @@ class AnswerSnapshot:
     steps: tuple[StepRecord, ...] = ()
     notice: str = ""
     error: str = ""
+    is_stopping: bool = False
 
     @property
     def is_over(self) -> bool:

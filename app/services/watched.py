@@ -48,7 +48,7 @@ class Watched(Generic[SnapshotT]):
 
 
 class Stoppable(Watched[SnapshotT]):
-    """Work that somebody may ask to end.
+    """Work that somebody may ask to end; its snapshot has an `is_stopping`.
 
     Args:
         on_stop: told when that happens.
@@ -69,4 +69,5 @@ class Stoppable(Watched[SnapshotT]):
     def stop(self) -> None:
         """End within one step; what was done so far is kept. Returns at once."""
         self._stop.set()
+        self.show(is_stopping=True)
         self._on_stop(self)

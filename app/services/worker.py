@@ -14,13 +14,20 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from app.services.errors import ServiceClosedError, ServiceError
 from app.services.views import EngineState
-from lookahead.errors import LookaheadError
+from lookahead.errors import (
+    ContextFullError,
+    InvalidRequestError,
+    LookaheadError,
+    UnsupportedModeError,
+)
 from storage.errors import StorageError
 
 __all__ = ["Bench", "Task", "Worker", "explain"]
 
 logger = logging.getLogger(__name__)
 
+# what was asked cannot be done, and says so: no fault of the program
+_REFUSALS = (ContextFullError, InvalidRequestError, UnsupportedModeError, ServiceError)
 IDLE_SECONDS = 1.0  # without a task before housekeeping starts
 
 
@@ -216,7 +223,10 @@ class Worker(Generic[BenchT]):
         try:
             task.run(bench)
         except Exception as error:  # one task's failure must not end the others
-            logger.exception("a task failed")
+            if isinstance(error, _REFUSALS):
+                logger.info("a task was refused: %s", error)
+            else:
+                logger.exception("a task failed")
             sentence = explain(error, "The model failed on this answer")
             self._guarded("marking a task as failed", partial(task.fail, sentence))
         finally:

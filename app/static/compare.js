@@ -91,6 +91,9 @@ function show() {
   setText(find('.prompt'), value.prompt);
   setText(find('.line'), value.line);
   find('.line').hidden = !value.line;
+  const isNothing = !value.rows.length; // neither has begun
+  find('.arms').hidden = isNothing && ['stopped', 'failed'].includes(value.status);
+  find('table').hidden = isNothing;
   const most = Math.max(1, ...arms.map(({ name }) => value.arms[name].tokens));
   for (const arm of arms) {
     const { line, text, pieces, tokens } = value.arms[arm.name];
@@ -101,6 +104,7 @@ function show() {
   showOutcome(value);
   showRows(value.rows);
   setText(find('.note'), value.note);
+  find('.note').hidden = !value.note;
 }
 
 let shownNames = '';

@@ -36,6 +36,8 @@ NUMBERS = AnswerNumbers(
     mode="strict",
     seed=0,
     reason="end",
+    num_drafted_tokens=115,
+    num_accepted_tokens=71,
 )
 READY = EngineState("ready", "The model is ready.", "smollm2-135m", "strict", "bf16")
 LOADING = EngineState("loading", "The model is loading …", "smollm2-135m")

@@ -90,6 +90,16 @@ def test_an_emptied_seed_is_drawn_and_other_emptied_fields_mean_their_defaults(
     assert service.jobs[0].options == replace(AnswerOptions(), seed=None)
 
 
+@pytest.mark.parametrize("seed", [-1, 1e300, 0.5, 2**53])
+def test_a_seed_out_of_range_is_refused_with_its_range(
+    handlers: CompareHandlers, service: Service, seed: float
+) -> None:
+    told = "Seed must be a whole number from 0 to 9,007,199,254,740,991."
+    with pytest.warns(UserWarning, match=f"^{told}$"):
+        handlers.run("x", 0, 10, seed)
+    assert service.jobs == []
+
+
 def test_a_second_run_meanwhile_is_refused_in_words(
     handlers: CompareHandlers, service: Service
 ) -> None:
@@ -153,6 +163,15 @@ def test_stop_reaches_the_running_comparison(handlers: CompareHandlers, service:
     handlers.run("x", 0, 10, 1)
     handlers.stop()
     assert service.jobs[0].is_stopped
+    assert comparison_value(service.jobs[0].snapshot())["line"] == "Stopping …"
+    service.jobs[0].show(status="stopped")
+    assert comparison_value(service.jobs[0].snapshot())["line"] == "Stopped."
+
+
+@pytest.mark.parametrize("status", ["queued", "prefill", "stopped", "failed"])
+def test_before_anything_was_measured_there_is_neither_table_nor_note(status: Any) -> None:
+    value = comparison_value(snapshot(status=status, error="It broke.", seed=7))
+    assert (value["rows"], value["note"]) == ([], "")
 
 
 def told(kind: VerdictKind, **changes: Any) -> str:
@@ -232,7 +251,7 @@ def test_the_table_has_a_definition_for_every_number() -> None:
     rows = comparison_value(snapshot(status="decoding", **arms))["rows"]
     assert all(row["definition"].endswith(".") for row in rows)
     table = {row["name"]: (row["plain"], row["lookahead"]) for row in rows}
-    assert table["tokens/s"] == ("0.0", "41.2")
+    assert table["tokens/s"] == ("–", "41.2")
     assert table["decode time"] == ("0.00 s", "2.60 s")
     assert table["acceptance"] == ("–", "62 %, 68 of 110")
 

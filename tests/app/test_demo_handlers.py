@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -83,11 +84,50 @@ def test_a_reload_goes_on_following(start: Start) -> None:
     demo = start_in(handlers, TabView())
     reloaded = TabView()
     wait_for(lambda: demo.snapshot().num_asked == 1)
-    PageHandlers(service).show_chat(reloaded, demo.snapshot().conversation_id)
+    address = SimpleNamespace(query_params={"chat": str(demo.snapshot().conversation_id)})
+    PageHandlers(service).open_page(reloaded, address)  # type: ignore[arg-type]
     engine.gate.release(999)  # type: ignore[union-attr]
     in_time(collect(handlers.watch(reloaded)))
     assert reloaded.conversation_id == demo.snapshot().conversation_id
     assert demo.snapshot().num_asked == len(QUESTIONS)
+
+
+def test_a_tab_that_only_opened_its_chat_is_not_carried_off(start: Start) -> None:
+    engine = gated()
+    service = start(engine)
+    handlers, other = handlers_of(service), TabView()
+    demo = start_in(handlers, TabView())
+    wait_for(lambda: demo.snapshot().num_asked == 1)
+    chat = demo.snapshot().conversation_id
+    PageHandlers(service).open_chat(other, gr.EventData(None, {"id": chat}))
+    engine.gate.release(999)  # type: ignore[union-attr]
+    in_time(collect(handlers.watch(other)))
+    demo.wait_until_over(WAIT)
+    assert other.conversation_id == chat != demo.snapshot().conversation_id
+
+
+def test_an_answer_whose_step_is_looked_at_stays_while_the_demo_goes_on(start: Start) -> None:
+    """The panel was pulled to each next answer, away from what was being explained."""
+    engine = gated()
+    service = start(engine)
+    page = PageHandlers(service)
+    handlers, view = DemoHandlers(service, page), TabView(is_panel_open=True)
+    demo = start_in(handlers, view)
+    wait_for(lambda: demo.snapshot().num_asked == 1)
+    in_time(first(handlers.watch(view)))
+    (_, answer) = service.messages(demo.snapshot().conversation_id or 0)
+    page.panel.hold_answer(view, gr.EventData(None, {"id": answer.id}))
+    engine.gate.release(999)  # type: ignore[union-attr]
+    seen = in_time(collect(handlers.watch(view)))
+    panels = [update[-1] for update in seen if update[-1] != gr.skip()]
+    assert {panel["answer"] for panel in panels} == {answer.id}
+    assert any(panel["running"] not in (None, answer.id) for panel in panels)
+    assert panels[-1]["running"] is None
+    assert [point["id"] for point in panels[-1]["answers"]] == [answer.id], "of its own chat"
+    # let go, the panel is with the open chat again
+    panel = page.panel.show_answer(view, gr.EventData(None, {"id": answer.id}))
+    assert panel["answer"] == service.messages(view.conversation_id or 0)[-1].id
+    assert view.panel_message_id is None
 
 
 def test_a_tab_that_is_moved_elsewhere_stays_there(start: Start) -> None:
@@ -160,6 +200,7 @@ def test_while_it_is_prepared_that_is_shown_and_stop_ends_it(start: Start) -> No
         PageHandlers(service).stop(other)
         assert not demo.is_stopped, "another tab's Stop is its own"
         PageHandlers(service).stop(view)
+        assert demo.snapshot().is_stopping
         return seen + [outputs async for outputs in watching]
 
     preparing, *_, last = in_time(stop_it())

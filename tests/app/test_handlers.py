@@ -130,6 +130,46 @@ def test_an_emptied_field_means_its_default() -> None:
     assert options.max_new_tokens == default.max_new_tokens
 
 
+@pytest.mark.parametrize(
+    ("temperature", "max_new_tokens", "told"),
+    [
+        (-1, 10, "Temperature must be a number from 0 to 2."),
+        (2.5, 10, "Temperature must be a number from 0 to 2."),
+        (float("nan"), 10, "Temperature must be a number from 0 to 2."),
+        (0, 0, "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, -1, "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, 1e30, "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, float("inf"), "Max tokens must be a whole number from 1 to 1,000,000."),
+        (0, 1.5, "Max tokens must be a whole number from 1 to 1,000,000."),
+    ],
+)
+def test_an_option_out_of_range_is_refused_with_its_name_and_range(
+    handlers: PageHandlers,
+    service: ScriptedService,
+    temperature: float,
+    max_new_tokens: float,
+    told: str,
+) -> None:
+    with pytest.warns(UserWarning, match=f"^{told}$"):
+        handlers.ask(TabView(), "Where?", True, temperature, max_new_tokens)
+    assert service.jobs == []
+
+
+def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) -> None:
+    """Gradio's own says "Value -1 is less than minimum value 0."."""
+    from app.compare_handlers import CompareHandlers
+    from app.demo_handlers import DemoHandlers
+    from app.ui import build_page
+
+    service: Any = handlers._service
+    page = build_page(handlers, DemoHandlers(service, handlers), CompareHandlers(service))
+    fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
+    assert len(fields) == 5
+    for field in fields:
+        for value in (-1, 1e300, 1.5):
+            assert field.preprocess(value) == value
+
+
 def test_watching_shows_the_latest_and_always_the_last(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
@@ -250,7 +290,43 @@ def test_the_address_opens_its_chat_and_attaches_to_its_answer(handlers: PageHan
     assert (send["visible"], stop["visible"]) == (False, True)
 
 
-@pytest.mark.parametrize("chat", ["", "99", "-1", "x", "1e3", "²", "9" * 30])
+def test_a_chat_that_was_deleted_is_said_to_be_and_the_tab_stays(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    """A link to it, or a click in a list that was stale, ended in an empty new chat."""
+    view, other = ask(handlers, "Where?"), ask(handlers, "When?")
+    assert other.conversation_id is not None
+    service.delete_conversation(other.conversation_id)
+    place = view.place
+    with pytest.warns(UserWarning, match=r"^This chat was deleted\.$"):
+        chatbot, chats, *_ = handlers.open_chat(view, event(id=other.conversation_id))
+    assert is_skipped(chatbot)
+    assert view.place == place
+    assert [chat["id"] for chat in chats["chats"]] == [view.conversation_id]
+    with pytest.warns(UserWarning, match="deleted"):
+        handlers.open_page(TabView(), page(chat=str(other.conversation_id)))
+
+
+def test_stop_is_told_at_once_though_the_model_is_asked_later(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    """Nothing changed for seconds while the prompt was read."""
+    view = ask(handlers, "Where?")
+    (job,) = service.jobs
+    job.show(status="prefill")
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_answer(view)
+        seen = [await anext(updates)]
+        handlers.stop(view)
+        return [*seen, await anext(updates)]
+
+    before, after = asyncio.run(asyncio.wait_for(watch(), 20))
+    lines = [update[0][-1]["content"][-1]["text"] for update in (before, after)]
+    assert lines == ["Reading the conversation …", "Stopping …"]
+
+
+@pytest.mark.parametrize("chat", ["", "-1", "x", "1e3", "²", "9" * 30])
 def test_an_address_without_a_chat_opens_a_new_one(handlers: PageHandlers, chat: str) -> None:
     ask(handlers, "Where?")
     view = TabView()

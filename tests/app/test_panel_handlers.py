@@ -217,6 +217,16 @@ def test_opening_the_panel_shows_what_is_there_and_closing_it_is_remembered(
     assert not view.is_panel_open
 
 
+def test_a_page_that_still_loads_gets_the_panel_with_its_chat_and_no_empty_one_before(
+    handlers: PageHandlers, service: ScriptedService, view: TabView
+) -> None:
+    """The empty one might come last, and stay."""
+    loading = TabView()
+    assert is_skipped(handlers.panel.toggle_panel(loading, event(open=True)))
+    assert loading.is_panel_open
+    assert handlers.show_chat(loading, view.conversation_id)[-1]["answer"] == 4
+
+
 def test_a_new_chat_empties_the_panel(handlers: PageHandlers, view: TabView) -> None:
     panel = handlers.new_chat(view)[-1]
     assert (panel["answer"], panel["steps"], panel["answers"]) == (None, "", [])

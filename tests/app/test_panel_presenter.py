@@ -262,8 +262,51 @@ def test_the_way_to_other_answers_names_their_questions() -> None:
     assert first["label"].startswith("What is ? it? long")
     assert first["label"].endswith("…")
     assert len(first["label"]) <= 60
-    assert second == {"id": 14, "label": "And?", "tokens_per_step": 2.38, "tokens_per_second": 38.0}
+    assert second == {
+        "id": 14,
+        "label": "And?",
+        "note": "",
+        "tokens_per_step": 2.38,
+        "tokens_per_second": 38.0,
+    }
     assert panel_value(messages, None, labels)["answer"] is None
+
+
+def test_a_running_answer_is_told_while_an_earlier_one_is_shown() -> None:
+    """Its point said "0.0 tokens per step", and nothing that an answer was being written."""
+    messages = [
+        ChatMessage(11, 1, "user", "One?", "complete"),
+        ChatMessage(12, 1, "assistant", "a", "complete", NUMBERS),
+        ChatMessage(13, 1, "user", "Two?", "complete"),
+        ChatMessage(14, 1, "assistant", "", "streaming", NUMBERS),
+    ]
+    running = snapshot("b", message_id=14, status="decoding")
+    value = PanelPresenter(labels).value(messages, snapshot("a"), running)
+    assert (value["answer"], value["running"]) == (12, 14)
+    assert [answer["note"] for answer in value["answers"]] == ["", "being written"]
+    assert value["answers"][1]["tokens_per_step"] is None
+    ended = PanelPresenter(labels).value(messages, snapshot("a"), replace(running, status="failed"))
+    assert ended["running"] is None
+
+
+def test_an_answer_of_one_token_claims_no_rate() -> None:
+    numbers = AnswerNumbers(1, 0, 1, 0.0, 1.0, 0.0, 0, 12)
+    message = ChatMessage(12, 1, "assistant", "a", "complete", numbers)
+    value = panel_value([message], snapshot("a", numbers=numbers), labels)
+    shown = {entry["name"]: entry["value"] for entry in value["numbers"]}
+    for name in ("tokens/s", "tokens per step", "acceptance", "drafting"):
+        assert shown[name] == "–"
+    told = {entry["name"]: entry["definition"] for entry in value["numbers"]}
+    assert all("–" in told[name] for name in ("tokens/s", "tokens per step", "acceptance"))
+    (point,) = value["answers"]
+    assert (point["tokens_per_step"], point["tokens_per_second"]) == (None, None)
+    assert point["note"] == "one token, without a decode step"
+
+
+def test_an_answer_that_is_asked_to_stop_says_so_until_it_has() -> None:
+    stopping = snapshot("a", status="prefill", is_stopping=True)
+    assert panel_value([], stopping, labels)["status"] == "stopping"
+    assert panel_value([], replace(stopping, status="stopped"), labels)["status"] == "stopped"
 
 
 @pytest.mark.parametrize("status", ["queued", "prefill"])

@@ -125,6 +125,9 @@ def test_why_an_answer_failed_is_still_said_after_a_reload() -> None:
             snapshot("complete", numbers=replace(NUMBERS, reason="length")),
             f"{LINE} · ended at the token limit",
         ),
+        (snapshot("queued", is_stopping=True), "Stopping …"),
+        (snapshot("decoding", numbers=NUMBERS, is_stopping=True), "Stopping …"),
+        (snapshot("stopped", numbers=NUMBERS, is_stopping=True), f"{LINE} · stopped"),
         (
             snapshot("complete", numbers=NUMBERS, notice="The oldest turn was left out."),
             f"{LINE} · The oldest turn was left out.",
@@ -143,6 +146,12 @@ def test_the_line_says_when_the_model_is_what_an_answer_waits_for() -> None:
 def test_an_answer_of_one_forward_claims_no_speed() -> None:
     numbers = replace(NUMBERS, num_steps=0, num_forwards=1, tokens_per_second=0.0)
     assert presenters.numbers_line(numbers) == "1\u00a0forward"
+
+
+def test_where_nothing_was_drafted_no_share_of_it_is_claimed() -> None:
+    numbers = replace(NUMBERS, num_drafted_tokens=0, acceptance_rate=0.0, tokens_per_step=1.0)
+    line = presenters.numbers_line(numbers)
+    assert line.replace("\u00a0", " ").endswith("37 forwards · nothing drafted")
 
 
 def test_slow_answers_show_a_decimal() -> None:

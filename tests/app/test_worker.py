@@ -1,12 +1,15 @@
 """The worker's housekeeping: begun when nothing is asked, done in one go."""
 
+import logging
 import threading
 from typing import Any
 
 import pytest
 
 from app.services import EngineState, worker
+from app.services.errors import BusyError
 from app.services.worker import Worker
+from lookahead.errors import ContextFullError, LookaheadError
 
 WAIT = 20.0
 
@@ -41,3 +44,34 @@ def test_housekeeping_that_has_begun_goes_on_without_pauses(
     assert is_done.wait(WAIT)
     assert worker_thread.close(WAIT)
     assert order == ["begin", *["work"] * 5, "close"]
+
+
+@pytest.mark.parametrize(
+    ("error", "level", "has_traceback"),
+    [
+        (ContextFullError("The prompt does not fit."), logging.INFO, False),
+        (BusyError("One runs already."), logging.INFO, False),
+        (LookaheadError("A broken file."), logging.ERROR, True),
+        (RuntimeError("secret"), logging.ERROR, True),
+    ],
+)
+def test_a_refusal_is_one_line_in_the_log_and_a_failure_is_all_of_it(
+    caplog: pytest.LogCaptureFixture, error: Exception, level: int, has_traceback: bool
+) -> None:
+    """A question that was too long filled the log with a traceback."""
+    told: list[str] = []
+
+    class Task:
+        def run(self, bench: Any) -> None:
+            raise error
+
+        def fail(self, sentence: str) -> None:
+            told.append(sentence)
+
+    bench: Any = None
+    task: Any = Task()
+    with caplog.at_level(logging.INFO, logger="app.services.worker"):
+        Worker(lambda show: bench, EngineState("ready", "", "scripted"))._do(task, bench)
+    (record,) = caplog.records
+    assert (record.levelno, record.exc_info is not None) == (level, has_traceback)
+    assert len(told) == 1

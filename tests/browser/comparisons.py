@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from app.looks import LOOKS
 from app.services.comparison import ArmSnapshot, SpeedUp, Verdict, VerdictKind
 from app.services.jobs import CompareJob
 from tests.app.scripted_service import NUMBERS
@@ -9,13 +10,13 @@ from tests.app.scripted_service import NUMBERS
 __all__ = ["LONG_ANSWER", "finish", "grow"]
 
 LONG_ANSWER = "The pump is serviced in May and in October, once by hand.\n" * 12
-SOURCES = ("model", "document", "history", "recycled", "prompt", "output")
 
 
 def arms(text: str, status: str) -> dict[str, ArmSnapshot]:
-    """Both arms with the same text; what lookahead accepted is of all sources."""
-    plain = tuple((1, "model") for _ in text)
-    drafted = tuple((1, SOURCES[index // 7 % len(SOURCES)]) for index in range(len(text)))
+    """Both arms with the same text; lookahead's has all looks."""
+    looks = list(LOOKS)
+    plain = "1 model\n" * len(text)
+    drafted = "".join(f"1 {looks[index // 7 % len(looks)]}\n" for index in range(len(text)))
     numbers = replace(NUMBERS, num_drafted_tokens=173, num_accepted_tokens=107)
     return {
         "plain": ArmSnapshot("plain", status, text, numbers, plain),

@@ -88,6 +88,9 @@ def test_both_answers_grow_side_by_side_until_the_verdict(site: CompareSite) -> 
     expect(page.locator("#comparison .speed-up strong")).to_have_text("2.50×")
     expect(page.locator("#comparison .speed-up")).to_contain_text("8.00 s / 3.20 s")
     expect(page.locator("#comparison tbody tr")).to_have_count(8)
+    page.keyboard.press("Tab")
+    page.locator("#comparison tbody th button").first.focus()
+    expect(page.get_by_role("tooltip")).to_contain_text("Tokens that decode steps emitted")
     expect(page.locator("#compare-run")).to_be_visible()
 
 

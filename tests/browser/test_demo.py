@@ -106,7 +106,7 @@ def test_a_second_one_takes_the_place_of_the_first(site: PanelSite) -> None:
     assert len(site.service.documents()) == 1
 
 
-def test_on_a_phone_the_side_bar_makes_room_and_the_sheet_waits_to_be_opened(
+def test_on_a_phone_the_side_bar_makes_room_and_the_sheet_waits_for_the_first_answer(
     site: PanelSite,
 ) -> None:
     page = site.open(size=PHONE)
@@ -116,4 +116,6 @@ def test_on_a_phone_the_side_bar_makes_room_and_the_sheet_waits_to_be_opened(
     expect(page.get_by_role("button", name="New chat")).not_to_be_in_viewport()
     expect(page.locator("#panel .panel-body")).to_be_hidden()
     let_go(site)
+    expect(page.get_by_role("dialog", name="Behind the answer")).to_be_visible()
     expect_last_chat(site, page)
+    assert page.evaluate("localStorage.getItem('lookahead-chat-panel')") is None

@@ -259,6 +259,7 @@ def test_on_a_phone_it_is_a_sheet_that_opens_selects_and_closes(
     page.locator("#panel-toggle").click()
     expect(sheet).to_be_visible()
     panel_site.expect_whole(page, chat)
+    page.wait_for_function(f"({MOTION})().length === 0")
     box = sheet.bounding_box()
     assert box is not None
     assert (box["x"], box["y"], box["width"]) == (0, 0, PHONE["width"])
@@ -281,15 +282,16 @@ def test_on_a_phone_it_is_a_sheet_that_opens_selects_and_closes(
     page.context.close()
 
 
-def test_who_prefers_no_motion_sees_none(panel_site: PanelSite, chat: int) -> None:
-    page = panel_site.open(f"?chat={chat}", size=PHONE, is_calm=True)
+@pytest.mark.parametrize("is_calm", [True, False], ids=["calm", "moving"])
+def test_who_prefers_no_motion_sees_none(panel_site: PanelSite, chat: int, is_calm: bool) -> None:
+    page = panel_site.open(f"?chat={chat}", size=PHONE, is_calm=is_calm, script=RECORD_MOTION)
     page.locator("#panel-toggle").click()
     panel_site.expect_whole(page, chat)
-    assert page.evaluate(MOTION) == []
     page.locator("#panel .panel-body").evaluate("body => { body.scrollTop = 1e6; }")
     page.locator('#panel .run[data-step="4"]').click()
     expect_selected(page, 4)
-    assert page.evaluate(MOTION) == []
+    moved = set(page.evaluate("window.moved"))
+    assert moved == (set() if is_calm else {"panel-rise", "smooth"})
     page.context.close()
 
 
@@ -356,3 +358,19 @@ SMALL_TARGETS = """() => {
 MOTION = """() => document.getAnimations()
   .filter(animation => animation.effect.target?.closest('#panel'))
   .map(animation => animation.animationName ?? animation.transitionProperty)"""
+
+# What begins to move inside the panel, and scrolling that takes time, in `moved`.
+RECORD_MOTION = """
+window.moved = [];
+for (const name of ['animationstart', 'transitionrun']) {
+  addEventListener(name, (event) => {
+    if (event.target.closest('#panel')) moved.push(event.animationName ?? event.propertyName);
+  }, true);
+}
+for (const name of ['scrollBy', 'scrollTo', 'scrollIntoView']) {
+  const asIs = Element.prototype[name];
+  Element.prototype[name] = function (...how) {
+    if (how[0]?.behavior === 'smooth') moved.push('smooth');
+    return asIs.apply(this, how);
+  };
+}"""

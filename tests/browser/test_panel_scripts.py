@@ -28,6 +28,7 @@ PAGE = """<style>
 # As gradio runs it. `told` is what it triggered, `asked` for which steps it asked.
 START = """([script, names, value]) => {
   localStorage.clear();
+  sessionStorage.clear();
   const props = { value };
   const panel = { told: [], asked: [], props, numSteps: 0 };
   const trigger = (name, data) => panel.told.push([name, data]);
@@ -318,10 +319,11 @@ def test_the_points_of_the_answers_stay_and_an_unknown_one_is_none(page: Page) -
     points = page.locator("#panel .point")
     points.first.evaluate("point => { window.kept = point; }")
     answers: Any = value(2)["answers"]
-    answers[1] |= {"tokens_per_step": None, "tokens_per_second": None}
+    note = "tokens per step not known"
+    answers[1] |= {"tokens_per_step": None, "tokens_per_second": None, "note": note}
     update(page, value(2, [], version=2, answers=answers))
     assert points.first.evaluate("point => point === window.kept")
-    assert points.last.get_attribute("data-tip") == "Two?\ntokens per step not known"
+    assert points.last.get_attribute("data-tip") == f"Two?\n{note}"
     assert points.last.get_attribute("class") == "point unknown"
     assert page.locator("#panel .sparkline path").get_attribute("d") == "M0.5,0"
 

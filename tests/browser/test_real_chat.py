@@ -15,7 +15,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME
-from storage import Database, GenerationRecord, Message, StepRecord
+from storage import Database
+from tests.browser.shown_panel import SavedAnswer, ShownPanel
 from tests.browser.watched_site import WatchedSite, answer, answer_line, ask
 
 pytestmark = [
@@ -36,16 +37,8 @@ class FirstRun:
 
     data_dir: Path
     answer: str
-    saved: "SavedAnswer"
-
-
-@dataclass(frozen=True, slots=True)
-class SavedAnswer:
-    """The last answer of a chat, as the database has it."""
-
-    message: Message
-    generation: GenerationRecord
-    steps: list[StepRecord]
+    saved: SavedAnswer
+    panel: ShownPanel
 
 
 @contextmanager
@@ -143,7 +136,13 @@ def first_run(
     with app_running(data_dir) as address, site_watched(browser, address) as site:
         page = open_ready(site)
         text = ask_anew(page, QUESTION)
-        return FirstRun(data_dir, text, saved_answer(data_dir, page))
+        saved = saved_answer(data_dir, page)
+        return FirstRun(data_dir, text, saved, ShownPanel.read(page, saved))
+
+
+def test_the_panel_shows_what_the_database_has(first_run: FirstRun) -> None:
+    assert first_run.panel == ShownPanel.expected(first_run.saved)
+    assert len(first_run.panel.lengths) > 10
 
 
 def test_an_imported_answer_is_drafted_from_the_document(
@@ -176,6 +175,14 @@ def restarted(first_run: FirstRun) -> Iterator[str]:
     """The address of the app started again with the folder of the first run."""
     with app_running(first_run.data_dir) as address:
         yield address
+
+
+def test_after_a_restart_the_panel_shows_the_old_answer_again(
+    browser: Browser, first_run: FirstRun, restarted: str
+) -> None:
+    with site_watched(browser, restarted) as site:
+        page = site.open(f"?chat={first_run.saved.message.conversation_id}")
+        assert ShownPanel.read(page, first_run.saved) == first_run.panel
 
 
 def test_after_a_restart_the_chat_is_there_and_the_same_question_takes_fewer_steps(

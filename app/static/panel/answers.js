@@ -79,7 +79,8 @@ class Answers {
     const answer = this.answers[i];
     const point = this.points[i];
     const height = this.height(answer);
-    const told = isKnown(answer.tokens_per_step) ? `${answer.tokens_per_step.toFixed(1)} tokens per step` : 'tokens per step not known';
+    const rate = isKnown(answer.tokens_per_step) ? `${answer.tokens_per_step.toFixed(1)} tokens per step` : '';
+    const told = [answer.note, rate].filter(Boolean).join(', ');
     const speed = isKnown(answer.tokens_per_second) ? `, ${Math.round(answer.tokens_per_second)} tokens/s` : '';
     setTip(point, `${answer.label}\n${told}${speed}`);
     point.setAttribute('aria-label', `Answer ${i + 1}: ${answer.label}; ${told}`);
@@ -99,7 +100,7 @@ function isKnown(number) {
 }
 
 function isOther(answer, before) {
-  return answer.label !== before.label || answer.tokens_per_step !== before.tokens_per_step || answer.tokens_per_second !== before.tokens_per_second;
+  return answer.label !== before.label || answer.note !== before.note || answer.tokens_per_step !== before.tokens_per_step || answer.tokens_per_second !== before.tokens_per_second;
 }
 
 // A line through the known heights of 0 to 1, with gaps where one is null.

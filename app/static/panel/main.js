@@ -1,16 +1,18 @@
 // The panel: what the server sends is parsed once, added to what is shown, at most once a frame.
-// Triggers 'toggle_panel' {open}, 'show_answer' {id} and 'open_chat' {id}.
+// Triggers 'toggle_panel' {open}, 'show_answer' {id}, 'hold_answer' {id}
+// and 'open_chat' {id}.
 const NOTHING = {
-  answer: null, version: 0, status: '', answers: [], max_length: 0, steps: '', unsplit: '', labels: {}, numbers: [], legend: {}, summary: '', summary_definition: '',
+  answer: null, version: 0, status: '', running: null, answers: [], max_length: 0, steps: '', unsplit: '', labels: {}, numbers: [], legend: {}, summary: '', summary_definition: '',
 };
 const STATUSES = {
-  queued: 'Waiting …', prefill: 'Reading the conversation …', decoding: 'Decoding …', stopped: 'Stopped', failed: 'Failed',
+  queued: 'Waiting …', prefill: 'Reading the conversation …', decoding: 'Decoding …', stopping: 'Stopping …', stopped: 'Stopped', failed: 'Failed',
 };
 const lifetime = newLifetime('panel');
 const log = new StepLog();
 let shown = NOTHING;
 let selected = null;
 let cameFrom = null; // what had the focus when a step was selected
+let held = null; // the answer that a selected step keeps in the panel
 let awaitedAnswer = null;
 
 const shell = new Shell((open) => {
@@ -52,6 +54,8 @@ const tooltip = new Tooltip('panel-tooltip', {
   },
 });
 const status = make('p', 'panel-status');
+const running = makeButton('running', 'An answer is being written', () => trigger('show_answer', { id: shown.running }));
+running.title = 'Show the answer that is being written';
 const empty = make('p', 'empty', 'Ask something: here you will see the answer as it is decoded, step by step, and where each step came from.');
 const content = make('div', 'panel-content');
 const said = make('p', 'visually-hidden'); // the step that was selected, for who does not see it
@@ -89,12 +93,25 @@ function select(index, how = 'click') {
     said.textContent = '';
     return;
   }
+  hold();
   said.textContent = `Step ${index + 1}: ${outcomeOf(log.steps[index])} ${quoted(log.steps[index].tokens.map(({ text }) => text).join(''))}`;
   loadDetails().then((isCurrent) => {
     if (!isCurrent) return;
     shell.scrollTo(views.section); // cell, text and details in sight at once
     if (how === 'enter') details.section.focus({ preventScroll: true });
   });
+}
+
+// While a step is looked at, the panel stays at its answer, whatever is asked after it.
+function hold() {
+  if (held === shown.answer) return;
+  held = shown.answer;
+  trigger('hold_answer', { id: held });
+}
+
+function letGo() {
+  if (held !== null) trigger('show_answer', { id: held });
+  held = null;
 }
 
 function loadDetails() {
@@ -106,6 +123,7 @@ function closeDetails() {
   const last = selected;
   const hadFocus = details.section.contains(document.activeElement);
   select(null);
+  letGo();
   if (!hadFocus) return;
   if (heatmap.grid.contains(cameFrom) && heatmap.grid.checkVisibility()) heatmap.focus(last);
   else if (cameFrom?.isConnected && cameFrom.checkVisibility()) cameFrom.focus({ preventScroll: true });
@@ -115,6 +133,7 @@ function closeDetails() {
 function forget() {
   tooltip.hide();
   select(null);
+  held = null;
   for (const part of [log, heatmap, charts, stepText, table]) part.forget();
 }
 
@@ -130,7 +149,7 @@ function show() {
 function awaitAnswer({ answer, status: stage }) {
   awaitedAnswer ??= answer;
   const isOther = answer !== awaitedAnswer;
-  if (isOther || stage === 'complete') shell.set(true);
+  if (isOther || stage === 'complete') shell.openHere();
   else if (stage === 'stopped' || stage === 'failed') shell.set(false);
   if (!shell.isAwaited) awaitedAnswer = null;
 }
@@ -146,6 +165,8 @@ function render(value) {
   content.hidden = value.answer === null;
   status.dataset.status = value.status;
   setText(status, STATUSES[value.status] ?? '');
+  running.hidden = (value.running ?? null) === null || value.running === value.answer;
+  status.hidden = !running.hidden;
   answers.show(value.answers, value.answer);
   numbers.show(value.numbers, value.summary, value.summary_definition);
   legend.show(value.legend);
@@ -173,7 +194,7 @@ function addSteps(fresh) {
 }
 
 function isLive({ status: stage }) {
-  return stage === 'decoding' || stage === 'prefill';
+  return stage === 'decoding' || stage === 'prefill' || stage === 'stopping';
 }
 
 // Whether a document or chat that was named before has another name now, or none.
@@ -207,7 +228,8 @@ function stepByKey(event) {
 }
 
 function build() {
-  shell.head.append(make('h2', '', 'Behind the answer'), status, shell.close);
+  running.hidden = true;
+  shell.head.append(make('h2', '', 'Behind the answer'), status, running, shell.close);
   content.append(
     answers.nav,
     makeSection('figures', numbers.list, numbers.summary),

@@ -34,14 +34,15 @@ class Shell {
   }
 
   begin() {
-    const remembered = remember();
+    const remembered = stored('sessionStorage') ?? stored('localStorage');
     this.room = roomNow();
     this.set(remembered === null ? this.room === 'wide' : remembered === 'open');
   }
 
   // What somebody chose is remembered, and the focus goes where they go on.
   choose(isOpen) {
-    remember(isOpen ? 'open' : 'closed');
+    store('localStorage', isOpen ? 'open' : 'closed');
+    store('sessionStorage', null);
     this.set(isOpen);
     if (!isOpen) this.toggle.focus();
   }
@@ -50,11 +51,17 @@ class Shell {
   showDemo() {
     if (this.isOpen) return;
     if (roomNow() === 'wide') {
-      this.set(true);
+      this.openHere();
     } else {
       this.isAwaited = true;
       this.onToggle(true);
     }
+  }
+
+  // Opened by nobody: a reload of this tab keeps it so, and nothing else does.
+  openHere() {
+    store('sessionStorage', 'open');
+    this.set(true);
   }
 
   set(isOpen) {
@@ -106,11 +113,19 @@ function roomNow() {
 }
 
 // A browser may keep nothing; then the panel is as by default.
-function remember(value) {
+function stored(storage) {
   try {
-    if (value) window.localStorage.setItem(REMEMBERED, value);
-    return window.localStorage.getItem(REMEMBERED);
+    return window[storage].getItem(REMEMBERED);
   } catch {
     return null;
+  }
+}
+
+function store(storage, value) {
+  try {
+    if (value === null) window[storage].removeItem(REMEMBERED);
+    else window[storage].setItem(REMEMBERED, value);
+  } catch {
+    // it is as by default next time
   }
 }
