@@ -23,12 +23,13 @@ _SEED = 1
 _ARM = (
     '<section data-arm="{name}" aria-label="{title}"><header><h3>{title}</h3><p></p></header>'
     '<div class="bar" aria-hidden="true"><i></i></div>'
-    '<div class="text" tabindex="0" role="group" aria-label="Answer, {title}"></div></section>'
+    '<div class="text" dir="auto" tabindex="0" role="group" aria-label="Answer, {title}"></div>'
+    "</section>"
 )
 _ARMS = (("plain", "Plain decoding"), ("lookahead", "Lookahead"))
 # static: what fills it comes from the script, as text
 _RESULT = (
-    '<div class="result" hidden><p class="prompt" tabindex="0"></p>'
+    '<div class="result" hidden><p class="prompt" dir="auto" tabindex="0"></p>'
     '<p class="line" role="status"></p><div class="arms">'
     + "".join(_ARM.format(name=name, title=title) for name, title in _ARMS)
     + '</div><div class="outcome" role="status" hidden><p class="speed-up"><strong></strong> '

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 import gradio as gr
 
 from app.paths import PathError
-from app.plain_text import displayable
+from app.plain_text import displayable_name
 from app.services.errors import ServiceError
 from lookahead.errors import LookaheadError
 from storage.errors import StorageError
@@ -63,4 +63,4 @@ def shows_errors(
 
 def told(sentence: str) -> None:
     """Tell the person at the page something that went wrong."""
-    gr.Warning(html.escape(displayable(sentence), quote=False))
+    gr.Warning(html.escape(displayable_name(sentence), quote=False))

@@ -10,7 +10,7 @@ from typing import Any
 from app.looks import counts_by_look, look_of
 from app.numbers import PANEL_NUMBERS, duration, number
 from app.panel_log import AnswerLog
-from app.plain_text import displayable, shortened
+from app.plain_text import displayable, displayable_name, shortened
 from app.services.step_views import NodeView, PassageView, StepDetails
 from app.services.views import AnswerNumbers, AnswerSnapshot, ChatMessage
 from lookahead.config import DecodingConfig
@@ -84,7 +84,7 @@ class PanelPresenter:
         if not sequence_ids:
             return {}
         labels = self._origin_labels(sequence_ids)
-        return {str(key): displayable(label) for key, label in labels.items()}
+        return {str(key): displayable_name(label) for key, label in labels.items()}
 
 
 def _answers(
@@ -127,7 +127,7 @@ def _status(snapshot: AnswerSnapshot | None) -> str:
 
 def _label(question: str) -> str:
     words = " ".join(question[: 4 * _MAX_LABEL_LENGTH].split())
-    return displayable(shortened(words, _MAX_LABEL_LENGTH))
+    return displayable_name(shortened(words, _MAX_LABEL_LENGTH))
 
 
 def _summary(numbers: AnswerNumbers) -> str:
@@ -191,10 +191,10 @@ def _passage(passage: PassageView) -> dict[str, Any]:
         "offset": passage.offset,
         "length": passage.num_tokens,
         "kind": passage.kind,
-        "label": displayable(passage.label),
+        "label": displayable_name(passage.label),
         "uri": displayable(passage.uri),
         "conversation": passage.conversation_id,
-        "message": displayable(passage.message),
+        "message": displayable_name(passage.message),
         "before": displayable(passage.before),
         "run": displayable(passage.run),
         "after": displayable(passage.after),

@@ -6,7 +6,7 @@ line. File names that are not UTF-8 reach Python with half surrogate pairs, whic
 
 import re
 
-__all__ = ["displayable", "literal_markdown", "on_one_line", "shortened"]
+__all__ = ["displayable", "displayable_name", "literal_markdown", "on_one_line", "shortened"]
 
 # What Markdown, HTML and formulas see in a line, at its start, and in addresses; white space but
 # single spaces. As few as possible: a screen reader is told the references as they stand.
@@ -17,11 +17,17 @@ _MARKUP = re.compile(
 )
 # controls (not DEL, which does nothing), line and paragraph ends, changes of direction, surrogates
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x80-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_DIRECTIONS = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 
 
 def displayable(text: str) -> str:
     """The text as it can be sent: `?` stands for each half of a surrogate pair."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def displayable_name(text: str) -> str:
+    """The name or title as it can be sent, without marks that turn round what stands beside it."""
+    return _DIRECTIONS.sub("", displayable(text))
 
 
 def literal_markdown(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from app.numbers import counted
-from app.plain_text import displayable, literal_markdown
+from app.plain_text import displayable, displayable_name, literal_markdown
 from app.services.views import (
     ENDINGS,
     UNTITLED,
@@ -132,7 +132,7 @@ def chat_list(
     chats = [
         {
             "id": conversation.id,
-            "title": displayable(conversation.title).strip() or UNTITLED,
+            "title": displayable_name(conversation.title).strip() or UNTITLED,
             "running": conversation.id in running_ids,
         }
         for conversation in conversations
@@ -167,13 +167,13 @@ def import_report(snapshot: ImportSnapshot | None, *, upload_folder: str = "") -
         return {"text": "", "done": 0, "total": 0, "skipped": [], "more_skipped": 0}
     shown = snapshot.skipped[:_MAX_SKIPPED_SHOWN]
     return {
-        "text": displayable(_import_line(snapshot)),
+        "text": displayable_name(_import_line(snapshot)),
         "done": snapshot.num_files_done,
         "total": 0 if snapshot.is_over else snapshot.num_files_total,
         "skipped": [
             {
-                "name": displayable(_known_name(PurePath(path), upload_folder)),
-                "reason": displayable(reason),
+                "name": displayable_name(_known_name(PurePath(path), upload_folder)),
+                "reason": displayable_name(reason),
             }
             for path, reason in shown
         ],
@@ -208,7 +208,7 @@ def document_list(sources: Sequence[Source]) -> list[dict[str, Any]]:
     return [
         {
             "id": source.id,
-            "name": displayable(source.name),
+            "name": displayable_name(source.name),
             "uri": displayable(source.uri),
             "length": counted(source.num_tokens, "token"),
         }

@@ -3,13 +3,14 @@
 Knows the database, and a tokenizer or none. Used by `saved_answers`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import Any
 
 from app.plain_text import shortened
+from app.prompting import find_control_ids
 from app.services.step_views import NodeView, PassageView, StepDetails, relative_origin
 from app.services.text_stream import REPLACEMENT, token_texts
 from app.services.views import UNTITLED, AnswerSnapshot
@@ -21,6 +22,8 @@ DELETED_LABEL = "deleted since"
 
 _CONTEXT_LENGTH = 8  # ids before a step, behind which its nodes are decoded
 _EXCERPT_TOKENS = 40  # on each side of a passage
+_ROLE_TOKENS = 6  # before an excerpt, where the name of who speaks may begin
+_ROLES = frozenset({"user", "assistant", "system", "model", "human"})
 _EXCERPT_CHARACTERS = 200  # of a document whose text is known
 _SEARCH_CHARACTERS = 200_000  # to both sides of where a passage should be in its document
 _MAX_QUESTION_LENGTH = 120
@@ -47,6 +50,7 @@ class StepReader:
     def __init__(self, database: Database, tokenizer: Any) -> None:
         self._database = database
         self._tokenizer = tokenizer
+        self._control_ids = frozenset() if tokenizer is None else find_control_ids(tokenizer)
         self._document_text = cache(database.sources.text)  # one step may quote one often
 
     def details(self, snapshot: AnswerSnapshot, index: int) -> StepDetails:
@@ -65,7 +69,7 @@ class StepReader:
             draft_seconds=step.draft_seconds,
             bonus_text=emitted[-1] if len(emitted) > step.accepted_length else None,
             nodes=nodes,
-            passages=tuple(self._view(passage) for passage in _passages(nodes)),
+            passages=_with_one_deleted(self._view(passage) for passage in _passages(nodes)),
         )
 
     def _nodes(
@@ -123,7 +127,7 @@ class StepReader:
         try:
             origin = self._database.sequences.origin(passage.sequence_id)
             view = replace(
-                self._with_excerpt(deleted),
+                self._with_excerpt(deleted, is_chat=origin.kind != "document"),
                 label=label_of(origin),
                 conversation_id=origin.conversation_id,
             )
@@ -134,16 +138,22 @@ class StepReader:
         except RecordNotFoundError:  # perhaps in this moment: nothing of it is told
             return deleted
 
-    def _with_excerpt(self, view: PassageView) -> PassageView:
-        """With the passage and what stands around it in the sequence."""
+    def _with_excerpt(self, view: PassageView, *, is_chat: bool) -> PassageView:
+        """With the passage and what stands around it in the sequence.
+
+        Of a chat, without the words of the template that say who speaks.
+        """
         if self._tokenizer is None:
             return view
-        start = max(0, view.offset - _EXCERPT_TOKENS)
+        start = max(0, view.offset - _EXCERPT_TOKENS - (_ROLE_TOKENS if is_chat else 0))
         end = view.offset + view.num_tokens
         ids = self._database.sequences.token_ids(
             view.sequence_id, start=start, end=end + _EXCERPT_TOKENS
         )
         texts = token_texts(self._tokenizer, ids.tolist())
+        if is_chat:
+            is_control = [token_id in self._control_ids for token_id in ids.tolist()]
+            texts = _without_roles(texts, is_control, is_start=start == 0)
         return replace(
             view,
             before="".join(texts[: view.offset - start]).lstrip(REPLACEMENT),
@@ -182,6 +192,29 @@ class StepReader:
         return shortened(question, _MAX_QUESTION_LENGTH)
 
 
+def _without_roles(
+    texts: Sequence[str], is_control: Sequence[bool], *, is_start: bool
+) -> list[str]:
+    """The texts of tokens, those empty that name who speaks: right behind a control token."""
+    kept = list(texts)
+    starts = [0] if is_start else []
+    starts += [index + 1 for index, control in enumerate(is_control) if control]
+    for first in starts:
+        spoken = ""
+        for index in range(first, min(first + 2 * _ROLE_TOKENS, len(texts))):
+            if is_control[index] and index > first:
+                break
+            spoken += texts[index]
+            if spoken.endswith("\n"):
+                break
+        else:
+            continue
+        if spoken.strip() in _ROLES:
+            end = index if is_control[index] else index + 1
+            kept[first:end] = [""] * (end - first)
+    return kept
+
+
 def label_of(origin: SequenceOrigin) -> str:
     """A document's name, or a chat's title."""
     return origin.name or UNTITLED
@@ -214,6 +247,15 @@ def _path(draft: DraftRecord, node: int) -> list[int]:
     while draft.parents[path[-1]] >= 0:
         path.append(draft.parents[path[-1]])
     return path[::-1]
+
+
+def _with_one_deleted(views: Iterable[PassageView]) -> tuple[PassageView, ...]:
+    """Of what was deleted nothing can be told but that it was, so it is told once."""
+    kept: list[PassageView] = []
+    for view in views:
+        if view.kind != "deleted" or all(other.kind != "deleted" for other in kept):
+            kept.append(view)
+    return tuple(kept)
 
 
 def _passages(nodes: Sequence[NodeView]) -> list[_Passage]:

@@ -154,6 +154,15 @@ def test_where_nothing_was_drafted_no_share_of_it_is_claimed() -> None:
     assert line.replace("\u00a0", " ").endswith("37 forwards · nothing drafted")
 
 
+def test_titles_and_names_turn_round_nothing_of_the_page() -> None:
+    name = "a\u202etxt.exe\u202c \u2066b\u2069 \u05e9"
+    shown = "atxt.exe b \u05e9"
+    chats = presenters.chat_list([Conversation(1, name, None, NOW, NOW)], None)
+    assert chats["chats"][0]["title"] == shown
+    source = Source(1, "document", None, name, "file:///a", "0", 1, 1, False, NOW)
+    assert presenters.document_list([source])[0]["name"] == shown
+
+
 def test_slow_answers_show_a_decimal() -> None:
     assert presenters.numbers_line(replace(NUMBERS, tokens_per_second=3.14)).startswith(
         "3.1\u00a0tokens/s"

@@ -8,6 +8,7 @@ import pytest
 
 from app.panel_presenter import step_details_value
 from app.services import AnswerSnapshot, ChatService
+from app.services.step_details import _with_one_deleted, _without_roles
 from app.services.step_views import PassageView
 from lookahead.draft import TokenSource
 from storage import Database, RecordNotFoundError, StepRecord
@@ -179,9 +180,34 @@ def test_a_chat_is_named_with_its_question_and_the_passage(start: Start) -> None
     assert (origin.kind, origin.label) == ("chat", "What colour is it?")
     assert (origin.conversation_id, origin.message) == (earlier, "What colour is it?")
     assert origin.run == "he sk"
-    assert origin.before.endswith("assistant\nT")
+    assert origin.before == "What colour is it?\nT", "who speaks is the template's"
     assert origin.after == "y is blue today."
     assert service.origin_labels([origin.sequence_id]) == {origin.sequence_id: "What colour is it?"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "controls", "expected"),
+    [
+        (["user", "\n", "Hi", "", "\n", "", "assistant", "\n", "Yes"], {3, 5}, "Hi\nYes"),
+        (["", "user", "", "\n\n", "Hi"], {0, 2}, "\n\nHi"),
+        (["", "users", "\n", "pay"], {0}, "users\npay"),
+        (["the ", "user", "\n"], set(), "the user\n"),
+    ],
+)
+def test_only_the_template_s_words_of_who_speaks_are_left_out(
+    texts: list[str], controls: set[int], expected: str
+) -> None:
+    is_control = [index in controls for index in range(len(texts))]
+    assert "".join(_without_roles(texts, is_control, is_start=True)) == expected
+
+
+def test_deleted_passages_are_told_once() -> None:
+    views = [
+        PassageView(1, 0, 2, "deleted", "deleted since", is_accepted=True),
+        PassageView(2, 5, 1, "document", "manual.md"),
+        PassageView(3, 5, 1, "deleted", "deleted since"),
+    ]
+    assert _with_one_deleted(views) == tuple(views[:2])
 
 
 def test_what_was_deleted_meanwhile_is_said_to_be(start: Start, document: Path) -> None:
