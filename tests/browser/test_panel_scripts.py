@@ -16,7 +16,7 @@ from tests.browser.watched_site import DESKTOP, PATIENCE, PHONE
 LOOKS = ("chat", "history", "document", "recycled", "model")
 FUNCTIONS = (
     *("layTree", "histogramOf", "reachOf", "csvText", "csvOf", "parseStep", "passagesOf"),
-    *("outcomeOf", "linePath", "stepTip", "StepLog", "Numbers", "Answers", "StepsTable"),
+    *("outcomeOf", "linePath", "stepTip", "quoted", "StepLog", "Numbers", "Answers", "StepsTable"),
 )
 PAGE = """<style>
   #chat-row { --room: wide } [hidden] { display: none !important }
@@ -34,6 +34,7 @@ START = """([script, names, value]) => {
   const trigger = (name, data) => panel.told.push([name, data]);
   const server = { step_details: async (request) => {
     panel.asked.push(request.step);
+    await panel.wait;
     return { numbers: [], nodes: [], passages: [], bonus: null };
   } };
   const element = document.querySelector('#panel > div');
@@ -326,6 +327,75 @@ def test_the_points_of_the_answers_stay_and_an_unknown_one_is_none(page: Page) -
     assert points.last.get_attribute("data-tip") == f"Two?\n{note}"
     assert points.last.get_attribute("class") == "point unknown"
     assert page.locator("#panel .sparkline path").get_attribute("d") == "M0.5,0"
+
+
+def test_a_step_without_a_draft_and_a_hostile_quote_are_told_as_they_are(page: Page) -> None:
+    """It said "0 of 0 accepted"; marks of direction turned round what was said after them."""
+    lines = page.evaluate(
+        """() => {
+          const step = panel.of.parseStep([0, 0, 1, 16, 1, 0, [["a", "model"]]], 0, 1);
+          return panel.of.stepTip(step, new panel.of.StepLog(), {}).map(node => node.textContent);
+        }"""
+    )
+    assert lines == ["Step 1 · nothing drafted"]
+    assert page.evaluate("panel.of.quoted('a\u202eb\u2066c')") == "“abc”"
+
+
+def test_an_answer_that_failed_before_its_first_token_shows_no_empty_frame(page: Page) -> None:
+    update(page, value(1, status="failed", numbers=[], summary=""))
+    expect(page.locator("#panel .nothing")).to_be_visible()
+    for part in ("figures", "legend", "accepted", "text", "downloads", "steps-table"):
+        expect(page.locator(f"#panel .{part}")).to_be_hidden()
+    update(page, value(2, steps_of([1])))
+    expect(page.locator("#panel .nothing")).to_be_hidden()
+    expect(page.locator("#panel .downloads")).to_be_visible()
+
+
+def test_an_answer_being_written_is_told_while_another_is_shown(page: Page) -> None:
+    point = {"id": 9, "label": "Two?", "tokens_per_step": None, "note": "being written"}
+    points = [*value(1)["answers"], point]
+    update(page, value(1, steps_of([1]), status="complete", running=9, answers=points))
+    button = page.get_by_role("button", name="An answer is being written")
+    expect(button).to_be_visible()
+    assert page.locator("#panel .point").last.get_attribute("data-tip") == "Two?\nbeing written"
+    button.click()
+    assert page.evaluate("panel.told.at(-1)") == ["show_answer", {"id": 9}]
+
+
+def test_a_selected_step_holds_its_answer_and_lets_go_when_it_is_closed(page: Page) -> None:
+    update(page, value(3, steps_of([1, 2, 0])))
+    page.locator("#panel [role=gridcell]").first.click()
+    page.keyboard.press("ArrowRight")
+    told = [entry for entry in page.evaluate("panel.told") if entry[0] == "hold_answer"]
+    assert told == [["hold_answer", {"id": 3}]]
+    page.get_by_role("button", name="Close the details").click()
+    assert page.evaluate("panel.told.at(-1)") == ["show_answer", {"id": 3}]
+
+
+def test_a_silent_server_is_told_within_seconds_and_what_comes_late_is_shown(page: Page) -> None:
+    page.evaluate(  # seconds pass at once
+        """() => {
+          window.real = setTimeout;
+          setTimeout = (call, after) => real(call, after >= 4000 ? 1 : after);
+        }"""
+    )
+    update(page, value(2, steps_of([1, 2])))
+    page.evaluate("() => { panel.wait = new Promise(done => { panel.answer = done; }); }")
+    page.locator("#panel [role=gridcell]").first.click()
+    expect(page.locator("#panel .details .error")).to_contain_text("did not answer")
+    page.evaluate("setTimeout = real; panel.answer()")
+    expect(page.locator("#panel .details .error")).to_have_count(0)
+
+
+def test_a_tooltip_comes_by_movement_and_not_by_what_comes_under_the_pointer(page: Page) -> None:
+    update(page, value(2, steps_of([1, 2])))
+    cell = page.locator("#panel [role=gridcell]").first
+    tip = page.get_by_role("tooltip")
+    page.mouse.move(0, 0)
+    cell.dispatch_event("pointerover", {"pointerType": "mouse", "bubbles": True})
+    expect(tip).to_be_hidden()
+    cell.hover()
+    expect(tip).to_be_visible()
 
 
 def test_the_focus_goes_back_to_where_the_details_came_from(page: Page) -> None:

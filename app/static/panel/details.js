@@ -1,4 +1,7 @@
 // Everything about one step. The head is known here; the tree and the passages come from the server.
+const PATIENCE = 4000; // milliseconds until it is said that the server is silent; what comes later is shown
+const SILENCE = 'The server did not answer. Is the program still running?';
+
 class Details {
   constructor({ load, onMove, onClose, onOpenChat }) {
     this.load = load;
@@ -45,17 +48,24 @@ class Details {
     setText(this.title, `Step ${step.index + 1}`);
     this.setNumSteps(numSteps);
     setText(this.outcome, outcomeOf(step));
+    const patience = setTimeout(() => { if (request === this.request) this.showError(SILENCE); }, PATIENCE);
     let told;
     try {
       told = await this.load({ answer, step: step.index });
     } catch {
-      told = { error: 'The server did not answer. Is the program still running?' };
+      told = { error: SILENCE };
     }
+    clearTimeout(patience);
     if (request !== this.request) return false;
     this.section.removeAttribute('aria-busy');
-    if (told.error) this.body.replaceChildren(make('p', 'error', told.error));
+    if (told.error) this.showError(told.error);
     else this.body.replaceChildren(...this.parts(told, labels));
     return true;
+  }
+
+  showError(sentence) {
+    this.section.removeAttribute('aria-busy');
+    this.body.replaceChildren(make('p', 'error', sentence));
   }
 
   parts(told, labels) {

@@ -58,8 +58,13 @@ const running = makeButton('running', 'An answer is being written', () => trigge
 running.title = 'Show the answer that is being written';
 const empty = make('p', 'empty', 'Ask something: here you will see the answer as it is decoded, step by step, and where each step came from.');
 const content = make('div', 'panel-content');
+const nothing = make('p', 'nothing', 'This answer ended before its first token: there are no steps to show.');
 const said = make('p', 'visually-hidden'); // the step that was selected, for who does not see it
 said.setAttribute('aria-live', 'polite');
+
+const figures = makeSection('figures', numbers.list, numbers.summary);
+const textSection = makeSection('text', makeHead('The answer in its steps'), stepText.box);
+const downloads = makeDownloads();
 
 function makeDownloads() {
   const png = makeButton('download-png', 'PNG', async () => saveFile(`${fileName()}.png`, await drawPicture(shell.body, {
@@ -73,7 +78,17 @@ function makeDownloads() {
   csv.setAttribute('aria-label', 'Download the steps as a CSV table');
   const row = make('div', 'downloads');
   row.append(make('span', '', 'Download'), png, csv);
+  row.hidden = true;
   return row;
+}
+
+// Nothing to look at and nothing to save, where an answer ended before its first token.
+function showParts(value) {
+  const isEmpty = log.first === null && !log.steps.length && !value.unsplit;
+  downloads.hidden = isEmpty;
+  const isNothing = isEmpty && !isLive(value) && value.status !== 'queued';
+  for (const part of [figures, legend.list, views.section, textSection, table.frame]) part.hidden = isNothing;
+  nothing.hidden = !isNothing;
 }
 
 function fileName() {
@@ -173,6 +188,7 @@ function render(value) {
   heatmap.setScale(value.max_length);
   const fresh = log.take(value.steps);
   addSteps(fresh);
+  showParts(value);
   if (isAnew || fresh.steps.length) charts.draw(value.max_length);
   if (isLive(value) || isLive(before)) {
     heatmap.follower.follow();
@@ -232,12 +248,13 @@ function build() {
   shell.head.append(make('h2', '', 'Behind the answer'), status, running, shell.close);
   content.append(
     answers.nav,
-    makeSection('figures', numbers.list, numbers.summary),
+    nothing,
+    figures,
     legend.list,
     views.section,
-    makeSection('text', makeHead('The answer in its steps'), stepText.box),
+    textSection,
     details.section,
-    makeDownloads(),
+    downloads,
     table.frame,
     said,
   );

@@ -1,9 +1,12 @@
 // What the tooltip of a step says: its outcome, and each passage that it was drafted from.
 const MOST_QUOTED = 48; // characters
+const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]/g; // would turn round what the page says after them
 
 function stepTip(step, log, labels) {
   const line = (className, text) => make('p', className, text);
-  const lines = [line('title', `Step ${step.index + 1} · ${step.acceptedLength} of ${Math.max(0, step.width - 1)} accepted`)];
+  const drafted = step.width - 1;
+  const outcome = drafted > 0 ? `${step.acceptedLength} of ${drafted} accepted` : 'nothing drafted';
+  const lines = [line('title', `Step ${step.index + 1} · ${outcome}`)];
   if (step.matchLength) lines.push(line('', `Match length ${step.matchLength}`));
   const { accepted } = step;
   if (accepted.length) {
@@ -34,7 +37,7 @@ function messageOf({ origin, position }, log) {
 }
 
 function quoted(text) {
-  const words = text.trim().replace(/\s+/g, ' ');
+  const words = text.replace(DIRECTIONS, '').trim().replace(/\s+/g, ' ');
   if (!words) return '';
   const characters = [...words];
   return `“${characters.length > MOST_QUOTED ? `${characters.slice(0, MOST_QUOTED - 1).join('')}…` : words}”`;

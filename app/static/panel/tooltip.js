@@ -5,6 +5,8 @@ class Tooltip {
     this.describe = describe;
     this.lifetime = lifetime;
     this.owner = null;
+    this.hovered = null; // what the pointer was moved onto
+    this.pointer = '';
     this.shown = '';
     this.box = make('div', 'tooltip');
     this.box.id = id;
@@ -55,13 +57,21 @@ class Tooltip {
   // tells its meaning, and a tap on a step selects it.
   watch(area) {
     const ownerOf = (event) => event.target.closest?.(this.owners);
-    area.addEventListener('pointerover', (event) => {
-      if (event.pointerType === 'touch') return;
-      const owner = ownerOf(event);
+    // by movement alone: what comes to lie under a resting pointer was not pointed at
+    area.addEventListener('pointermove', (event) => {
+      const pointer = `${event.screenX} ${event.screenY}`;
+      if (event.pointerType === 'touch' || pointer === this.pointer) return;
+      this.pointer = pointer;
+      const owner = ownerOf(event) ?? null;
+      if (owner === this.hovered) return;
+      this.hovered = owner;
       if (owner) this.show(owner);
       else this.hide();
     });
-    area.addEventListener('pointerleave', () => this.hide());
+    area.addEventListener('pointerleave', () => {
+      this.hovered = null;
+      this.hide();
+    });
     area.addEventListener('click', (event) => {
       const owner = event.target.closest('[data-tip]');
       if (owner) this.show(owner);
@@ -75,7 +85,10 @@ class Tooltip {
     // what has the focus keeps its tooltip where its details are scrolled into sight
     area.addEventListener('scroll', () => {
       if (this.owner && this.owner === document.activeElement) this.place();
-      else this.hide();
+      else if (this.owner) {
+        this.hovered = null;
+        this.hide();
+      }
     }, { passive: true, capture: true });
     document.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || this.box.hidden) return;
