@@ -191,6 +191,7 @@ def spent_on_answer(service: ChatService, page: Page, is_open: bool) -> tuple[fl
     (chat,) = service.conversations()
     numbers = service.messages(chat.id)[-1].numbers
     assert numbers is not None
+    expect(cells(page)).to_have_count(numbers.num_steps if is_open else 0)
     service.delete_conversation(chat.id)
     return 1000 * whole / numbers.num_tokens, 1000 * serving / numbers.num_tokens
 
