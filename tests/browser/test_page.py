@@ -1,20 +1,15 @@
 """The page in a real browser, with a scripted service behind it: what people see and can do."""
 
-import dataclasses
 import re
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, ViewportSize, expect
 
-from app import security, server
-from app.settings import Settings
 from storage.records import Source
 from tests.app.scripted_service import LOADING, NOW, READY, AnswerOptions, ScriptedService
+from tests.browser.serving import served
 from tests.browser.watched_site import DESKTOP, PHONE, WatchedSite, answer, ask
 
 ANSWER = "Paris is the capital of France and has been so for about a thousand years or more."
@@ -34,24 +29,13 @@ class Site(WatchedSite):
 def site(browser: Browser, tmp_path: Path) -> Iterator[Site]:
     """A server of its own for each test; afterwards every page must have been clean."""
     service = ScriptedService(ANSWER, SECONDS_PER_WORD)
-    with security.private_temporary_folder() as folder, pytest.MonkeyPatch.context() as patch:
-        for name in ("GRADIO_TEMP_DIR", "GRADIO_ANALYTICS_ENABLED", "GRADIO_SHARE"):
-            patch.setenv(name, "")  # so that it is as before afterwards
-        security.prepare_environment(Path(folder))
-        settings = dataclasses.replace(Settings(), data_dir=tmp_path)
-        application = server.create_application(service, settings)  # type: ignore[arg-type]
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            running = uvicorn.Server(uvicorn.Config(application, log_config=None))
-            thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
-            thread.start()
-            site = Site(browser, service, f"http://127.0.0.1:{listening.getsockname()[1]}/")
-            try:
-                yield site
-            finally:
-                service.close()
-                site.close()
-                running.should_exit = running.force_exit = True
-                thread.join()
+    with served(service, tmp_path) as address:
+        site = Site(browser, service, address)
+        try:
+            yield site
+        finally:
+            service.close()
+            site.close()
     assert site.complaints == []
 
 
