@@ -134,6 +134,18 @@ def test_stop_ends_it_and_another_prompt_begins_anew(site: CompareSite) -> None:
     assert texts(page) == ["In May"] * 2
 
 
+def test_one_that_fails_before_it_began_shows_why_and_nothing_empty(site: CompareSite) -> None:
+    """Two empty columns, a table of dashes and "Plain began" stood under the reason."""
+    page = site.open()
+    site.run(page, "Where?").show(status="failed", error="It does not fit.")
+    expect(page.locator("#comparison .line")).to_have_text("It does not fit.")
+    for part in (".arms", "table", ".note", ".outcome"):
+        expect(page.locator(f"#comparison {part}")).to_be_hidden()
+    grow(site.run(page, "When?"), "In May")
+    for part in (".arms", "table", ".note"):
+        expect(page.locator(f"#comparison {part}")).to_be_visible()
+
+
 def test_an_empty_prompt_is_refused_in_words(site: CompareSite) -> None:
     page = site.open()
     page.get_by_role("tab", name="Compare").click()

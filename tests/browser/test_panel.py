@@ -72,6 +72,19 @@ def test_chips_are_the_accepted_runs_of_the_recorded_steps(
     assert page.locator("#panel .run .bonus, #panel .bonus [data-source]").count() == 0
 
 
+def test_the_frame_of_a_selected_run_cuts_into_no_neighbour(
+    panel_site: PanelSite, chat: int
+) -> None:
+    page = panel_site.show(chat)
+    cells(page).nth(1).click()
+    expect_selected(page, 1)
+    beyond = page.locator("#panel .steps [aria-current]").evaluate(
+        "run => parseFloat(getComputedStyle(run).outlineOffset)"
+        " + parseFloat(getComputedStyle(run).outlineWidth)"
+    )
+    assert beyond <= 1
+
+
 def test_the_five_looks_differ_in_tint_and_in_line(panel_site: PanelSite, chat: int) -> None:
     page = panel_site.show(chat)
     looks = page.locator("#panel .legend .sample").evaluate_all(
