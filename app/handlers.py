@@ -151,12 +151,17 @@ class PageHandlers:
                 work.stop()
 
     async def watch_answer(self, view: TabView) -> AsyncIterator[Outputs]:
-        """The view, while the open chat's answer is being written, and at its end once more."""
+        """The view, while the open chat's answer is being written, and at its end once more.
+
+        A busy browser takes two updates for one and looks at the later only, so each says all that
+        those before it said. And gradio sends the last one again, so that nothing follows it.
+        """
         conversation_id, place = view.conversation_id, view.place
         job = self._job(conversation_id)
         messages = await asyncio.to_thread(self._messages, conversation_id)
         presenter = self.panel.presenter()
         version, told_at = -1, 0.0
+        controls: Outputs = ()
         while job is not None and view.place == place:
             snapshot = job.snapshot()
             if snapshot.is_over:
@@ -168,35 +173,30 @@ class PageHandlers:
                     panel = await asyncio.to_thread(
                         self.panel.value, view, messages, snapshot, presenter
                     )
-                # first all of it, in case a view of where the tab was before came late
-                others = self._controls(conversation_id, snapshot) if version < 0 else _skips(3)
+                controls = controls or self._controls(conversation_id, snapshot)
                 version, told_at = snapshot.version, time.monotonic()
                 if view.place != place:
                     break
-                yield (self._shown(messages, snapshot), *others, panel)
+                yield (self._shown(messages, snapshot), *controls, panel)
             await asyncio.sleep(UPDATE_SECONDS)
-        was_loading = self._service.state.status in ("preparing", "loading")
-        end = job.snapshot() if job is not None else None
-        last = await asyncio.to_thread(self._view, view, conversation_id, end)
-        if view.place == place:
-            yield last
-        if was_loading and conversation_id is not None:
-            async for renewed in self._renewed_panel(view, place):
-                yield renewed
-        # gradio sends what was yielded last once more at the end, when the tab may have moved on
-        yield _skips(5)
+        if conversation_id is not None and self._is_loading:
+            yield await self._last_view(view, place, job)
+            while self._is_loading and view.place == place:
+                await asyncio.sleep(ENGINE_UPDATE_SECONDS)
+        # also for the panel, when the model has been loaded: some old texts need its tokenizer
+        yield await self._last_view(view, place, job)
 
-    async def _renewed_panel(
-        self, view: TabView, place: tuple[int, int | None]
-    ) -> AsyncIterator[Outputs]:
-        """The panel anew when the model has been loaded: some old texts need its tokenizer."""
-        while self._service.state.status in ("preparing", "loading"):
-            await asyncio.sleep(ENGINE_UPDATE_SECONDS)
-            if view.place != place:
-                return
-        panel = await asyncio.to_thread(self.panel.value_now, view)
-        if view.place == place:
-            yield (*_skips(4), panel)
+    @property
+    def _is_loading(self) -> bool:
+        return self._service.state.status in ("preparing", "loading")
+
+    async def _last_view(
+        self, view: TabView, place: tuple[int, int | None], job: "AnswerJob | None"
+    ) -> Outputs:
+        """The view at the end; nothing where the tab has moved on."""
+        snapshot = job.snapshot() if job is not None else None
+        last = await asyncio.to_thread(self._view, view, place[1], snapshot)
+        return last if view.place == place else _skips(5)
 
     async def watch_engine(self, view: TabView) -> AsyncIterator[Any]:
         """The status line, for as long as the tab is in sight.
@@ -211,14 +211,10 @@ class PageHandlers:
         told_at = 0.0
         while view.num_wakes == wake:
             state = self._service.state
-            is_due = time.monotonic() - told_at >= SETTLED_UPDATE_SECONDS
-            if state != shown or is_due:
-                told_at = time.monotonic()
-                line = {**presenters.engine_line(state), "wake": wake}
-                yield line if state != shown else gr.skip()
-                shown = state
+            if state != shown or time.monotonic() - told_at >= SETTLED_UPDATE_SECONDS:
+                shown, told_at = state, time.monotonic()
+                yield {**presenters.engine_line(state), "wake": wake}
             await asyncio.sleep(ENGINE_UPDATE_SECONDS)
-        yield gr.skip()
 
     def leave_tab(self, view: TabView) -> None:
         """The tab went out of sight: what it watches for its own sake ends."""

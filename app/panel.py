@@ -30,6 +30,19 @@ _SCRIPTS = (
 )
 
 
+_EVENTS = ("toggle_panel", "show_answer", "hold_answer", "open_chat")
+
+
+class _Panel(gr.HTML):
+    """Looks for its events by name, where gradio searches the whole script for every attribute that
+    is missing: 3 ms for each update that skips it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _EVENTS:
+            return super().__getattr__(name)
+        raise AttributeError(name)
+
+
 def panel_component(load_step: StepLoader) -> gr.HTML:
     """The panel. Its events: `toggle_panel` {open}, `show_answer` and `hold_answer` {id},
     `open_chat` {id}.
@@ -41,7 +54,7 @@ def panel_component(load_step: StepLoader) -> gr.HTML:
     def step_details(payload: Any) -> dict[str, Any]:
         return load_step(payload)
 
-    return gr.HTML(
+    return _Panel(
         PanelPresenter(lambda ids: {}).value([], None),
         html_template="<div></div>",
         js_on_load=_script(),

@@ -162,6 +162,8 @@ def build_page(
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
         _wire_documents(page, handlers, documents, view=view, panel=panel)
         documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
+        # with the page's first events, so that the stream has no moment without something pending
+        page.load(handlers.watch_engine, view, status, **_WATCH)
         status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
         status.leave_tab(handlers.leave_tab, view, None, queue=False, **_QUIET)
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)

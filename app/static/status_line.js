@@ -1,5 +1,5 @@
-// The status of the model: one sentence, put in as text. Triggers 'enter_tab' when the tab comes into
-// sight and 'leave_tab' when it goes out of it, since only tabs in sight are told about the model.
+// The status of the model: one sentence, put in as text. Triggers 'leave_tab' when the tab goes out of
+// sight and 'enter_tab' when it comes back, since only tabs in sight are told about the model.
 const PATIENCE = 5000; // milliseconds until an 'enter_tab' that nobody answered is sent again
 
 const line = element.querySelector('p');
@@ -14,8 +14,6 @@ function show() {
 }
 
 function enter() {
-  clearTimeout(unanswered);
-  if (document.hidden) return;
   trigger('enter_tab');
   unanswered = setTimeout(enter, PATIENCE);
 }
@@ -29,6 +27,6 @@ document.addEventListener('visibilitychange', () => (document.hidden ? leave() :
 watch('value', () => {
   clearTimeout(unanswered);
   show();
+  if (document.hidden) leave(); // it was opened out of sight
 });
 show();
-enter();

@@ -69,7 +69,7 @@ def test_the_tab_follows_to_the_end_of_the_last_chat(start: Start) -> None:
     began_in = view.conversation_id
     engine.gate.release(999)  # type: ignore[union-attr]
     seen = in_time(collect(handlers.watch(view)))
-    chatbot, chats, send, stop, _ = seen[-2]
+    chatbot, chats, send, stop, _ = seen[-1]
     assert len(chatbot) == 2 * len(CHATS[-1].questions)
     assert [chat["title"] for chat in chats["chats"]] == [chat.title for chat in CHATS[::-1]]
     assert (send["visible"], stop["visible"]) == (True, False)
@@ -221,7 +221,7 @@ def test_another_chat_is_watched_as_ever_while_the_demo_goes_on(start: Start) ->
     demo = service.start_demo()
     wait_for(lambda: len(engine.requests) == 2)
     PageHandlers(service).show_chat(view, own)
-    last, _ = in_time(collect(handlers.watch(view)))
+    (last,) = in_time(collect(handlers.watch(view)))
     assert len(last[0]) == 2
     assert view.conversation_id == own
     engine.gate.release(999)
