@@ -33,14 +33,18 @@ _SCRIPTS = (
 _EVENTS = ("toggle_panel", "show_answer", "hold_answer", "open_chat")
 
 
-class _Panel(gr.HTML):
-    """Looks for its events by name, where gradio searches the whole script for every attribute that
-    is missing: 3 ms for each update that skips it."""
+def _find_event(panel: gr.HTML, name: str) -> Any:
+    """An event by its name; gradio itself searches the whole script for every missing attribute,
+    3 ms for each update that skips the panel."""
+    if name in _EVENTS:
+        return gr.HTML.__getattr__(panel, name)
+    raise AttributeError(name)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _EVENTS:
-            return super().__getattr__(name)
-        raise AttributeError(name)
+
+# Made by hand: gradio's metaclass would write a stub file beside this one.
+_Panel: Any = type.__new__(
+    type(gr.HTML), "_Panel", (gr.HTML,), {"__getattr__": _find_event, "__module__": __name__}
+)
 
 
 def panel_component(load_step: StepLoader) -> gr.HTML:
@@ -54,7 +58,7 @@ def panel_component(load_step: StepLoader) -> gr.HTML:
     def step_details(payload: Any) -> dict[str, Any]:
         return load_step(payload)
 
-    return _Panel(
+    panel: gr.HTML = _Panel(
         PanelPresenter(lambda ids: {}).value([], None),
         html_template="<div></div>",
         js_on_load=_script(),
@@ -62,6 +66,7 @@ def panel_component(load_step: StepLoader) -> gr.HTML:
         elem_id="panel",
         apply_default_css=False,
     )
+    return panel
 
 
 def _script() -> str:
