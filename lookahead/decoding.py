@@ -25,10 +25,11 @@ from lookahead.events import (
     PrefillDone,
     StepDone,
 )
+from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
 from lookahead.sampling import LogitsProcessor, TokenSampler
 from lookahead.session import Session
-from lookahead.successors import NUM_SUCCESSORS, SuccessorTable
+from lookahead.successors import NUM_SUCCESSORS
 from lookahead.trie import Trie
 from lookahead.verify import Acceptance, accept
 
@@ -45,7 +46,7 @@ def generate(
     decoding: DecodingConfig | None = None,
     sampling: SamplingConfig | None = None,
     session: Session | None = None,
-    successors: SuccessorTable | None = None,
+    learned: Learned | None = None,
     masked_sequence_ids: Collection[int] = frozenset(),
     drafter: Drafter | None = None,
     process_logits: LogitsProcessor | None = None,
@@ -60,7 +61,7 @@ def generate(
         prompt_ids: the whole prompt, one token at least.
         trie: what to draft from; None: plain decoding, unless a `drafter` is given.
         session: keeps KV and token ids for the next turn; None: one for this call.
-        successors: recycled successors to draft from and to feed; None: the model's own table.
+        learned: what to draft by and to feed; None: the model's own.
         masked_sequence_ids: sequences of the Trie that are this very conversation.
         drafter: drafts instead of the Trie.
         process_logits: changes the logits before a token is chosen; see `TokenSampler`.
@@ -80,8 +81,8 @@ def generate(
     if not model.can_roll_back:
         drafter = None
     elif drafter is None and trie is not None:
-        successors = model.successors if successors is None else successors
-        drafter = TrieDrafter(trie, successors, masked_sequence_ids)
+        learned = model.learned if learned is None else learned
+        drafter = TrieDrafter(trie, learned, masked_sequence_ids)
     sampler = TokenSampler(sampling or SamplingConfig(), model.vocab_size, process_logits)
     answer = _Answer(session, prompt_ids, decoding, sampler, drafter=drafter, stop=stop)
     try:

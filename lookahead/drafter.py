@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lookahead.calibration import Calibration, FixedPriors
+from lookahead.calibration import FixedPriors
 from lookahead.candidates import (
     MATCH_LENGTHS,
     MAX_MATCH_LENGTH,
@@ -21,8 +21,8 @@ from lookahead.candidates import (
     level_of,
 )
 from lookahead.draft import DraftTree, TokenSource
+from lookahead.learned import Learned
 from lookahead.request_view import RequestView
-from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie, TrieSnapshot
 
 __all__ = ["DraftLimits", "Drafter", "TrieDrafter"]
@@ -145,14 +145,13 @@ class TrieDrafter:
     def __init__(
         self,
         trie: Trie | None,
-        successors: SuccessorTable | None,
+        learned: Learned | None,
         masked_sequence_ids: Collection[int] = frozenset(),
-        calibration: Calibration | None = None,
     ) -> None:
         self._trie = trie
-        self._successors = successors
+        self._successors = learned.successors if learned else None
         self._masked_sequence_ids = masked_sequence_ids
-        self._calibration = calibration or FixedPriors()
+        self._calibration = learned.calibration if learned else FixedPriors()
         self._masked: tuple[TrieSnapshot, tuple[IntArray, IntArray]] | None = None
 
     @property

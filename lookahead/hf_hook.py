@@ -21,9 +21,9 @@ from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.decoding import generate
 from lookahead.errors import InvalidRequestError
 from lookahead.events import Finished
+from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
 from lookahead.loader import wrap_model
-from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
 __all__ = ["generate_hf"]
@@ -44,7 +44,7 @@ def generate_hf(
     trie: Trie | None = None,
     seed: int | None = None,
     on_tokens: Callable[[Sequence[int]], None] | None = None,
-    successors: SuccessorTable | None = None,
+    learned: Learned | None = None,
     **model_kwargs: Any,
 ) -> torch.Tensor | GenerateDecoderOnlyOutput:
     """Continue one prompt `[1, length]`; returns `[1, length + new]`, as `generate()` does.
@@ -58,7 +58,7 @@ def generate_hf(
         trie: drafts from it and adds the sequence to it; None: a Trie of this call's own.
         seed: of the sampling noise; None: one is drawn.
         on_tokens: told of the tokens of every forward as they come.
-        successors: recycled successors, to be kept from call to call; None: this call's own.
+        learned: what drafting learns, to be kept from call to call; None: this call's own.
 
     Raises:
         InvalidRequestError: several prompts, padding, beams, outputs beside the ids, a cache that
@@ -88,7 +88,7 @@ def generate_hf(
         trie=Trie() if trie is None else trie,
         decoding=DecodingConfig(max_new_tokens=generation_config.max_length - len(prompt_ids)),
         sampling=sampling,
-        successors=successors,
+        learned=learned,
         process_logits=process_logits if len(logits_processor) else None,
         stop=stop,
     ):

@@ -11,8 +11,8 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from lookahead.adapter import ModelAdapter
 from lookahead.errors import UnsupportedModeError
+from lookahead.learned import Learned
 from lookahead.strictness import Strictness
-from lookahead.successors import SuccessorTable
 
 __all__ = ["LoadedModel"]
 
@@ -33,7 +33,8 @@ class LoadedModel:
         find_strictness: measures how strict mode is kept, the first time that it is asked for.
         fingerprint: of weights, dtype, device, threads and versions.
         tokenizer_fingerprint: models with the same one can share a Trie.
-        successors: the recycled successors of this model.
+        vocab_size: number of logits.
+        learned: what drafting has learned about this model.
     """
 
     hf_model: PreTrainedModel
@@ -48,12 +49,8 @@ class LoadedModel:
     find_strictness: Callable[[ModelAdapter, int, int], Strictness]
     fingerprint: str
     tokenizer_fingerprint: str
-    successors: SuccessorTable
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of logits."""
-        return self.successors.vocab_size
+    vocab_size: int
+    learned: Learned
 
     @property
     def device(self) -> torch.device:

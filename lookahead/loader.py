@@ -27,11 +27,11 @@ from lookahead.embedded_model import EMBEDDED_MODEL_NAME
 from lookahead.errors import InvalidRequestError, UnsupportedModeError
 from lookahead.fingerprints import runtime_fingerprint, tokenizer_fingerprint, weights_fingerprint
 from lookahead.known_facts import KnownFacts
+from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
 from lookahead.model_source import Report, prepare_model
 from lookahead.self_test import row_cost_ratio, tree_error
 from lookahead.strictness import find_strictness
-from lookahead.successors import SuccessorTable
 
 __all__ = [
     "choose_device",
@@ -148,6 +148,7 @@ def _describe(
 ) -> LoadedModel:
     config = hf_model.config.get_text_config(decoder=True)
     longest = longest_context(config)
+    vocab_size = int(config.vocab_size)
     return LoadedModel(
         hf_model=hf_model,
         tokenizer=tokenizer,
@@ -161,7 +162,8 @@ def _describe(
         find_strictness=find_strictness,
         fingerprint="",
         tokenizer_fingerprint=tokenizer_fingerprint(tokenizer) if tokenizer else "",
-        successors=SuccessorTable(int(config.vocab_size)),
+        vocab_size=vocab_size,
+        learned=Learned.empty(vocab_size),
     )
 
 

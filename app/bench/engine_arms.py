@@ -1,12 +1,11 @@
 """The arms of our own engine: plain, with a Trie that is empty, grows or was warmed, any drafter.
 
 What outlives a prompt in an arm is what its title says, and nothing else: each arm has its own
-Trie, its own recycled successors, and a fresh session for every prompt. One rule for the times of
+Trie, its own `Learned`, and a fresh session for every prompt. One rule for the times of
 all: what a drafter begins with at the prompt is prefill, drafting and learning from rows belong to
 the decode steps, and what makes history of a finished answer, sealing with it, is apart.
 """
 
-import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from app.bench.arms import Arm, ArmResult, BenchRequest, Clock, watch_events
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.drafter import Drafter
 from lookahead.events import Event
-from lookahead.successors import SuccessorTable
+from lookahead.learned import Learned
 from lookahead.trie import Trie
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Runner(Protocol):
         request: BenchRequest,
         *,
         trie: Trie | None = None,
-        successors: SuccessorTable | None = None,
+        learned: Learned | None = None,
         drafter: Drafter | None = None,
         session: "Session | None" = None,
         is_one_row: bool = False,
@@ -86,7 +85,7 @@ class EngineRunner:
         request: BenchRequest,
         *,
         trie: Trie | None = None,
-        successors: SuccessorTable | None = None,
+        learned: Learned | None = None,
         drafter: Drafter | None = None,
         session: "Session | None" = None,
         is_one_row: bool = False,
@@ -98,7 +97,7 @@ class EngineRunner:
             self.model,
             request.prompt_ids,
             trie=trie,
-            successors=successors,
+            learned=learned,
             drafter=drafter,
             session=session,
             decoding=DecodingConfig(
@@ -127,7 +126,7 @@ class PlainArm:
 
 
 class ColdArm:
-    """Nothing is known but the prompt: an empty Trie and no successors for every prompt."""
+    """Nothing is known but the prompt: an empty Trie and nothing learned for every prompt."""
 
     name = "cold"
     title = "lookahead, cold"
@@ -137,9 +136,9 @@ class ColdArm:
 
     def run(self, request: BenchRequest) -> ArmResult:
         """See `Arm`."""
-        trie, successors = Trie(), SuccessorTable(self._runner.vocab_size)
+        trie, learned = Trie(), Learned.empty(self._runner.vocab_size)
         return watch_events(
-            lambda: self._runner.generate(request, trie=trie, successors=successors),
+            lambda: self._runner.generate(request, trie=trie, learned=learned),
             self._runner.clock,
         )
 
@@ -153,13 +152,13 @@ class HistoryArm:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._trie = Trie()
-        self._successors = SuccessorTable(runner.vocab_size)
+        self._learned = Learned.empty(runner.vocab_size)
 
     def run(self, request: BenchRequest) -> ArmResult:
         """See `Arm`."""
         known_length = self._trie.statistics().num_tokens
         result = watch_events(
-            lambda: self._runner.generate(request, trie=self._trie, successors=self._successors),
+            lambda: self._runner.generate(request, trie=self._trie, learned=self._learned),
             self._runner.clock,
         )
         result.known_length = known_length
@@ -174,28 +173,28 @@ class HistoryArm:
 
 
 class WarmedArm:
-    """Every prompt meets the same Trie and successors, and leaves nothing behind."""
+    """Every prompt meets the same Trie and the same experience, and leaves nothing behind."""
 
     def __init__(
         self,
         runner: Runner,
         trie: Trie,
-        successors: SuccessorTable,
+        learned: Learned,
         *,
         name: str = "warmed",
         title: str = "lookahead, warmed",
     ) -> None:
         self._runner = runner
         self._trie = trie
-        self._successors = successors
+        self._learned = learned
         self.name = name
         self.title = title
 
     def run(self, request: BenchRequest) -> ArmResult:
         """See `Arm`."""
-        successors = copy.deepcopy(self._successors)
+        learned = self._learned.copy()
         result = watch_events(
-            lambda: self._runner.generate(request, trie=self._trie, successors=successors),
+            lambda: self._runner.generate(request, trie=self._trie, learned=learned),
             self._runner.clock,
         )
         result.known_length = self._trie.statistics().num_tokens
@@ -238,26 +237,26 @@ def warm(
     requests: Iterable[BenchRequest],
     report: Callable[[BenchRequest], None],
     may_go_on: Callable[[], bool] = lambda: True,
-) -> tuple[Trie, SuccessorTable]:
-    """A Trie with the model's own answers to these requests, sealed, and what was recycled.
+) -> tuple[Trie, Learned]:
+    """A Trie with the model's own answers to these requests, sealed, and what was learned.
 
     Args:
         may_go_on: asked before each.
     """
-    trie, successors = Trie(), SuccessorTable(runner.vocab_size)
+    trie, learned = Trie(), Learned.empty(runner.vocab_size)
     for request in requests:
         if not may_go_on():
             break
         report(request)
         result = watch_events(
-            lambda r=request: runner.generate(r, trie=trie, successors=successors),  # type: ignore[misc]
+            lambda r=request: runner.generate(r, trie=trie, learned=learned),  # type: ignore[misc]
             runner.clock,
         )
         trie.add([*request.prompt_ids, *result.token_ids])
         if trie.needs_sealing:
             trie.seal()
     trie.seal()
-    return trie, successors
+    return trie, learned
 
 
 def rehearse(arms: Sequence[Arm], request: BenchRequest, report: Callable[[str], None]) -> None:

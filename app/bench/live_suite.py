@@ -31,7 +31,7 @@ from app.bench.reports import Figure, SuiteReport
 from app.bench.stock_arms import LlamaArm, StockArm, has_llama, load_stock_model
 from app.bench.workload import Workload, judge_for, load_workload, tie_or_bug
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME
-from lookahead.successors import SuccessorTable
+from lookahead.learned import Learned
 from lookahead.trie import Trie
 
 __all__ = ["gguf_for", "measure", "other_arms", "run_live_suite"]
@@ -178,28 +178,28 @@ def _arms(
     runner = workload.runner(options.answer_length)
     others = other_arms(options, workload, report)
 
-    def own_arms(trie: Trie, successors: SuccessorTable) -> list[Arm]:
+    def own_arms(trie: Trie, learned: Learned) -> list[Arm]:
         one_row = [PlainArm(runner, is_one_row=True)] if workload.strict else []  # else as `plain`
         return [
             *one_row,
             PlainArm(runner),
             ColdArm(runner),
             HistoryArm(runner),
-            WarmedArm(runner, trie, successors),
+            WarmedArm(runner, trie, learned),
             *(DrafterArm(runner, name) for name in options.drafters),
         ]
 
-    thrown_away = own_arms(Trie(), SuccessorTable(runner.vocab_size))
+    thrown_away = own_arms(Trie(), Learned.empty(runner.vocab_size))
     rehearse([*others, *thrown_away], workload.rehearsal(), report)
     warmup = workload.requests(workload.warmup)
     numbers = {request.prompt.id: at for at, request in enumerate(warmup, start=1)}
-    trie, successors = warm(
+    trie, learned = warm(
         runner,
         warmup,
         lambda r: report(f"Answering to warm the Trie: {numbers[r.prompt.id]} of {len(warmup)}"),
         may_warm,
     )
-    return [*others, *own_arms(trie, successors)], trie.statistics().num_sequences
+    return [*others, *own_arms(trie, learned)], trie.statistics().num_sequences
 
 
 def other_arms(options: BenchOptions, workload: Workload, report: Report) -> list[Arm]:

@@ -19,7 +19,7 @@ from app.bench.reports import Figure, SuiteReport, Table, format_estimate, forma
 from app.bench.statistics import Estimate, estimate_median
 from app.bench.workload import judge_for, load_workload
 from app.prompting import Prompt, Turn
-from lookahead.successors import SuccessorTable
+from lookahead.learned import Learned
 from lookahead.trie import Trie
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ConversationArm:
         self._new_session = new_session
         self._session: Session | None = None
         self._trie = Trie() if drafts else None
-        self._successors = SuccessorTable(runner.vocab_size) if drafts else None
+        self._learned = Learned.empty(runner.vocab_size) if drafts else None
         self._turns: list[Turn] = []
         self.request = BenchRequest(BenchPrompt("", "", ()), ())
 
@@ -86,7 +86,7 @@ class ConversationArm:
             lambda: self._runner.generate(
                 self.request,
                 trie=self._trie,
-                successors=self._successors,
+                learned=self._learned,
                 session=self._session,
             ),
             self._runner.clock,

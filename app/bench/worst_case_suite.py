@@ -20,7 +20,7 @@ from app.bench.report_files import ReportFiles
 from app.bench.reports import Figure, SuiteReport
 from app.bench.workload import Workload, judge_for, load_workload
 from lookahead.draft import TokenSource
-from lookahead.successors import SuccessorTable
+from lookahead.learned import Learned
 from lookahead.trie import Trie
 
 __all__ = ["hostile_sequences", "run_worst_case_suite"]
@@ -89,7 +89,7 @@ def _hostile_part(
 
     def hostile_arm(trie: Trie) -> WarmedArm:
         return WarmedArm(
-            *(runner, trie, SuccessorTable(runner.vocab_size)),
+            *(runner, trie, Learned.empty(runner.vocab_size)),
             name="hostile",
             title="lookahead, hostile Trie",
         )

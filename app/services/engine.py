@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from app.services.views import ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event
-from lookahead.successors import SuccessorTable
+from lookahead.learned import Learned
 from lookahead.trie import Trie
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TokenizerAlone:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One generation. `trie` and `successors` None: plain decoding.
+    """One generation. `trie` and `learned` None: plain decoding.
 
     Args:
         take_digest: given a digest of the logits behind each token chosen, in order; None: not
@@ -51,7 +51,7 @@ class GenerationRequest:
     sampling: SamplingConfig
     session: "Session"
     trie: Trie | None
-    successors: SuccessorTable | None
+    learned: Learned | None
     masked_sequence_ids: frozenset[int]
     stop: Callable[[Sequence[int]], int | None] | None
     is_cancelled: Callable[[], bool]
@@ -130,7 +130,7 @@ class LookaheadEngine:
             decoding=request.decoding,
             sampling=request.sampling,
             session=request.session,
-            successors=request.successors,
+            learned=request.learned,
             masked_sequence_ids=request.masked_sequence_ids,
             stop=request.stop,
             is_cancelled=request.is_cancelled,

@@ -21,6 +21,7 @@ from app.services.trie_keeper import TrieKeeper
 from app.services.views import AnswerOptions, EngineState, ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event
+from lookahead.learned import Learned
 from lookahead.successors import SuccessorFormatError, SuccessorTable
 from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCache
 
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 SessionKey = int | str  # a conversation's id, or a name
 
 _MAX_SESSIONS = 4  # conversations whose keys and values are kept in memory
-_SAVE_SUCCESSORS_SECONDS = 60.0  # at least between two saves of the recycled successors
+_SAVE_LEARNED_SECONDS = 60.0  # at least between two saves of what was learned
 
 
 class Workbench:
@@ -72,9 +73,9 @@ class Workbench:
         self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
         cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
         self.keeper = TrieKeeper(database, cache, self.tokenizer_id)
-        self._successors = self._load_successors()
-        self._successors_saved_at = time.monotonic()
-        self._has_new_successors = False
+        self._learned = self._load_learned()
+        self._learned_saved_at = time.monotonic()
+        self._has_learned = False
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._indexed_up_to = 0  # document ids: those below have tokens, or yield none
 
@@ -118,7 +119,7 @@ class Workbench:
         """The events of one answer. A session whose generation fails is thrown away.
 
         Args:
-            is_remembered: whether the successors learn from it; else they work on a copy.
+            is_remembered: whether drafting learns from it for good; else it works on a copy.
         """
         request = self._request(
             prompt,
@@ -128,7 +129,7 @@ class Workbench:
             is_remembered=is_remembered,
             is_cancelled=is_cancelled,
         )
-        self._has_new_successors |= request.successors is self._successors
+        self._has_learned |= request.learned is self._learned
         is_done = False
         try:
             yield from self._engine.generate(self.model, request)
@@ -176,17 +177,17 @@ class Workbench:
         is_cancelled: Callable[[], bool],
     ) -> GenerationRequest:
         stop_strings = prompt.stop_strings
-        successors = None
+        learned = None
         if options.lookahead:
             self.keeper.catch_up()
-            successors = self._successors if is_remembered else copy.deepcopy(self._successors)
+            learned = self._learned if is_remembered else self._learned.copy()
         return GenerationRequest(
             prompt_ids=prompt.token_ids,
             decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
             sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
             session=session,
             trie=self.keeper.trie if options.lookahead else None,
-            successors=successors,
+            learned=learned,
             masked_sequence_ids=masked_sequence_ids,
             stop=StopStrings(self.model.tokenizer, stop_strings) if stop_strings else None,
             is_cancelled=is_cancelled,
@@ -212,8 +213,8 @@ class Workbench:
         if self._index_one_document():
             return True
         self.keeper.tidy()
-        if time.monotonic() - self._successors_saved_at > _SAVE_SUCCESSORS_SECONDS:
-            self._save_successors()
+        if time.monotonic() - self._learned_saved_at > _SAVE_LEARNED_SECONDS:
+            self._save_learned()
         return False
 
     def _index_one_document(self) -> bool:
@@ -233,27 +234,31 @@ class Workbench:
         """Save what was learned and give the memory back."""
         for key in list(self._sessions):
             self.drop_session(key)
-        self._save_successors()
+        self._save_learned()
         self.keeper.close()
 
-    def _load_successors(self) -> SuccessorTable:
+    def _load_learned(self) -> Learned:
         vocab_size = self.model.vocab_size
+        learned = Learned.empty(vocab_size)
         data = self._database.successors.load(self.model.fingerprint)
         if data is not None:
             try:
                 table = SuccessorTable.from_bytes(data)
                 if table.vocab_size == vocab_size:
-                    return table
-                logger.warning("the saved successors are of another vocabulary and start empty")
+                    learned.successors = table
+                else:
+                    logger.warning("the saved successors are of another vocabulary and start empty")
             except SuccessorFormatError as error:
                 logger.warning("the saved successors are not usable and start empty: %s", error)
-        return SuccessorTable(vocab_size)
+        return learned
 
-    def _save_successors(self) -> None:
-        if self._has_new_successors:
-            self._has_new_successors = False
-            self._database.successors.save(self.model.fingerprint, self._successors.to_bytes())
-        self._successors_saved_at = time.monotonic()
+    def _save_learned(self) -> None:
+        if self._has_learned:
+            self._has_learned = False
+            self._database.successors.save(
+                self.model.fingerprint, self._learned.successors.to_bytes()
+            )
+        self._learned_saved_at = time.monotonic()
 
 
 def _plain(name: object) -> str:

@@ -17,7 +17,7 @@ from lookahead.drafters.protocol import Learner
 from lookahead.drafters.suffix import SuffixDrafter
 from lookahead.drafters.token_recycling import TokenRecyclingDrafter
 from lookahead.drafters.trie import OwnContextLearner, TrieLearner
-from lookahead.successors import SuccessorTable
+from lookahead.learned import Learned
 from lookahead.trie import Trie
 
 __all__ = ["OURS", "Learner", "make", "names", "published_names"]
@@ -32,16 +32,14 @@ class _Stores:
 
     vocab_size: int
     trie: Trie | None
-    successors: SuccessorTable | None
+    learned: Learned | None
     masked_sequence_ids: Collection[int]
 
 
 def _make_trie(stores: _Stores) -> Learner:
     trie = Trie() if stores.trie is None else stores.trie
-    successors = stores.successors
-    if successors is None:
-        successors = SuccessorTable(stores.vocab_size)
-    return TrieLearner(trie, successors, stores.masked_sequence_ids)
+    learned = stores.learned or Learned.empty(stores.vocab_size)
+    return TrieLearner(trie, learned, stores.masked_sequence_ids)
 
 
 _MAKERS: dict[str, Callable[[_Stores], Learner]] = {
@@ -73,7 +71,7 @@ def make(
     *,
     vocab_size: int,
     trie: Trie | None = None,
-    successors: SuccessorTable | None = None,
+    learned: Learned | None = None,
     masked_sequence_ids: Collection[int] = frozenset(),
 ) -> Learner:
     """A fresh drafter that has learned nothing yet.
@@ -82,7 +80,7 @@ def make(
         name: one of `names()`.
         vocab_size: rows of a table per token.
         trie: for `trie`: where its history is and goes; None: an empty one.
-        successors: for `trie`: its table; None: an empty one.
+        learned: for `trie`: what it drafts by and feeds; None: an empty one.
         masked_sequence_ids: for `trie`: sequences not to draft from.
 
     Raises:
@@ -90,4 +88,4 @@ def make(
     """
     if name not in _MAKERS:
         raise ValueError(f"There is no drafter {name!r}. Choose one of: {', '.join(names())}.")
-    return _MAKERS[name](_Stores(vocab_size, trie, successors, masked_sequence_ids))
+    return _MAKERS[name](_Stores(vocab_size, trie, learned, masked_sequence_ids))

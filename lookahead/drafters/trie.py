@@ -12,27 +12,27 @@ from lookahead.candidates import IntArray
 from lookahead.draft import DraftTree
 from lookahead.drafter import DraftLimits, TrieDrafter
 from lookahead.drafters.protocol import NoHistory
+from lookahead.learned import Learned
 from lookahead.request_view import RequestView
-from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
 __all__ = ["OwnContextLearner", "TrieLearner"]
 
 
 class TrieLearner:
-    """Trie and table are the caller's: what it learns stays in them."""
+    """The stores are the caller's: what it learns stays in them."""
 
     reads_rows = True
 
     def __init__(
         self,
         trie: Trie,
-        successors: SuccessorTable,
+        learned: Learned,
         masked_sequence_ids: Collection[int] = frozenset(),
     ) -> None:
         self._trie = trie
-        self._successors = successors
-        self._drafter = TrieDrafter(trie, successors, masked_sequence_ids)
+        self._successors = learned.successors
+        self._drafter = TrieDrafter(trie, learned, masked_sequence_ids)
 
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         """See `Drafter`. Raises ValueError for an empty request."""

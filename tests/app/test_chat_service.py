@@ -157,7 +157,7 @@ def test_without_lookahead_nothing_is_drafted(start: Start) -> None:
     job = start(engine).ask(None, "x", AnswerOptions(lookahead=False, temperature=0.5, seed=7))
     job.wait_until_over(WAIT)
     (request,) = engine.requests
-    assert (request.trie, request.successors) == (None, None)
+    assert (request.trie, request.learned) == (None, None)
     assert (request.sampling.temperature, request.sampling.seed) == (0.5, 7)
 
 

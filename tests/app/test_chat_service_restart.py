@@ -83,9 +83,9 @@ def test_successors_are_kept_per_model(start: Start, database: Database) -> None
     engine = ScriptedEngine()
     service = start(engine)
     answered(service, "one")
-    table = engine.requests[0].successors
-    assert table is not None
-    table.update([65], np.arange(8, dtype=np.int32)[None])
+    learned = engine.requests[0].learned
+    assert learned is not None
+    learned.successors.update([65], np.arange(8, dtype=np.int32)[None])
     service.close()
     data = database.successors.load("scripted-model")
     assert data is not None
@@ -98,8 +98,8 @@ def test_successors_are_kept_per_model(start: Start, database: Database) -> None
         engine = ScriptedEngine(model=model)
         service = start(engine)
         answered(service, "again")
-        assert engine.requests[0].successors is not None
-        assert engine.requests[0].successors.successors(65) == expected
+        assert engine.requests[0].learned is not None
+        assert engine.requests[0].learned.successors.successors(65) == expected
         service.close()
 
 

@@ -169,7 +169,7 @@ def test_both_arms_get_the_same_prompt_options_and_digest_hook_in_sessions_of_th
     )
     assert (plain.decoding.max_new_tokens, plain.sampling.temperature) == (12, 0.7)
     assert plain.sampling.seed == snapshot.seed is not None
-    assert (plain.trie, plain.successors) == (None, None)
+    assert (plain.trie, plain.learned) == (None, None)
     assert lookahead.trie is not None
     assert plain.take_digest is not None
     assert lookahead.take_digest is not None
@@ -469,14 +469,14 @@ def test_it_leaves_nothing_behind(start: Start, database: Database) -> None:
     answered(service, "before")
     bench = service._worker.bench
     assert bench is not None
-    before = service.trie_statistics(), dict(bench._sessions), bench._successors.to_bytes()
+    before = service.trie_statistics(), dict(bench._sessions), bench._learned.successors.to_bytes()
     compared(service)
     assert (
         service.trie_statistics(),
         dict(bench._sessions),
-        bench._successors.to_bytes(),
+        bench._learned.successors.to_bytes(),
     ) == before
-    assert engine.requests[-1].successors is not engine.requests[0].successors
+    assert engine.requests[-1].learned is not engine.requests[0].learned
     assert [session.is_closed for session in engine.sessions] == [False, True, True]
     assert len(database.conversations.list()) == 1
     assert len(database.sequences.ids(bench.tokenizer_id)) == 1

@@ -26,13 +26,13 @@ def test_a_completion_is_neither_saved_nor_learned(start: Start, database: Datab
     assert completion.reason == "end"
     assert "system\nRhyme.\nuser\nx" in prompt_text(engine)
     service.complete([{"role": "user", "content": "x"}], OPTIONS)
-    first, second = (request.successors for request in engine.requests)
+    first, second = (request.learned for request in engine.requests)
     assert first is not None
     assert second is not None
-    first.update([65], np.arange(8, dtype=np.int32)[None])
-    assert second.successors(65) == [-1] * 8, "each works on a copy"
+    first.successors.update([65], np.arange(8, dtype=np.int32)[None])
+    assert second.successors.successors(65) == [-1] * 8, "each works on a copy"
     answered(service, "a chat")
-    assert engine.requests[2].successors.successors(65) == [-1] * 8  # type: ignore[union-attr]
+    assert engine.requests[2].learned.successors.successors(65) == [-1] * 8  # type: ignore[union-attr]
     for conversation in service.conversations():
         service.delete_conversation(conversation.id)
     service.complete([{"role": "user", "content": "x"}], OPTIONS)

@@ -99,14 +99,14 @@ def test_a_chat_deleted_while_the_model_loads_is_not_drafted_from(
     service.ask(None, "secret", AnswerOptions()).wait_until_over(WAIT)
     service.close()
     again = ChatService(service._config, engine=ScriptedEngine())
-    load_successors = Workbench._load_successors
+    load_learned = Workbench._load_learned
 
     def delete_then_load(bench: Workbench) -> Any:
         assert len(bench.keeper.trie.sequence_ids) == 1
         again.delete_conversation(again.conversations()[0].id)
-        return load_successors(bench)
+        return load_learned(bench)
 
-    monkeypatch.setattr(Workbench, "_load_successors", delete_then_load)
+    monkeypatch.setattr(Workbench, "_load_learned", delete_then_load)
     again.start()
     assert trie_of(again).sequence_ids == frozenset()
     again.close()

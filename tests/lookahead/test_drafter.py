@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from lookahead.draft import DraftTree, TokenSource
 from lookahead.drafter import MIN_PROBABILITY, DraftLimits, TrieDrafter
+from lookahead.learned import Learned
 from lookahead.request_view import RequestView
-from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 from tests.lookahead.list_of_windows import found_in, found_in_request, probabilities
 
@@ -30,11 +30,12 @@ def trie_of(*sequences: list[int]) -> Trie:
     return trie
 
 
-def table_of(successors: dict[int, list[int]]) -> SuccessorTable:
-    table = SuccessorTable(VOCAB_SIZE)
+def learned_of(successors: dict[int, list[int]]) -> Learned:
+    learned = Learned.empty(VOCAB_SIZE)
     for token, following in successors.items():
-        table.update([token], np.array([following + [-1] * (8 - len(following))]))
-    return table
+        row = np.array([following + [-1] * (8 - len(following))])
+        learned.successors.update([token], row)
+    return learned
 
 
 def paths(tree: DraftTree) -> dict[tuple[int, ...], float]:
@@ -84,13 +85,13 @@ def test_token_id_0_is_drafted_like_any_other() -> None:
     assert first_branch(own)[:3] == [0, 0, 6]
     stored = TrieDrafter(trie_of([0, 0, 1]), None).draft(request_of([0]), LIMITS)
     assert paths(stored).keys() == {(0,), (1,), (0, 1)}
-    recycled = TrieDrafter(None, table_of({3: [0], 0: [0]})).draft(request_of([3]), LIMITS)
+    recycled = TrieDrafter(None, learned_of({3: [0], 0: [0]})).draft(request_of([3]), LIMITS)
     assert recycled.token_ids[:3] == (3, 0, 0)
 
 
 def test_recycled_successors_speak_where_the_trie_is_silent() -> None:
-    table = table_of({1: [2, 3], 2: [4]})
-    tree = TrieDrafter(Trie(), table).draft(request_of([1]), LIMITS)
+    learned = learned_of({1: [2, 3], 2: [4]})
+    tree = TrieDrafter(Trie(), learned).draft(request_of([1]), LIMITS)
     assert tree.token_ids == (1, 2, 4, 3)
     assert tree.parents == (-1, 0, 1, 0)
     assert tree.sources == (TokenSource.MODEL, *[TokenSource.RECYCLED] * 3)
@@ -101,7 +102,7 @@ def test_recycled_successors_speak_where_the_trie_is_silent() -> None:
 def test_with_nothing_known_the_root_stands_alone() -> None:
     root = DraftTree.root_only(1)
     assert TrieDrafter(None, None).draft(request_of([1]), LIMITS) == root
-    assert TrieDrafter(Trie(), SuccessorTable(2)).draft(request_of([1]), LIMITS) == root
+    assert TrieDrafter(Trie(), Learned.empty(2)).draft(request_of([1]), LIMITS) == root
     known = TrieDrafter(trie_of([1, 2]), None)
     assert known.draft(request_of([1]), DraftLimits(1, 8)) == root
     assert known.draft(request_of([1]), DraftLimits(8, 0)) == root
@@ -154,15 +155,15 @@ def test_a_passage_in_the_prompt_counts_as_document_and_names_no_log_position() 
 
 
 def test_observing_recycles_every_row_and_the_accepted_ones_have_the_last_word() -> None:
-    table = SuccessorTable(5)
+    learned = Learned.empty(5)
     tree = DraftTree((1, 2, 1), (-1, 0, 0), (TokenSource.MODEL,) * 3, (1.0, 0.5, 0.2), (-1,) * 3)
-    drafter = TrieDrafter(None, table)
+    drafter = TrieDrafter(None, learned)
     top_ids = np.arange(24).reshape(3, 8)
     drafter.observe(tree, [1], top_ids)
-    assert table.successors(1) == top_ids[0].tolist()
-    assert table.successors(2) == top_ids[1].tolist()
+    assert learned.successors.successors(1) == top_ids[0].tolist()
+    assert learned.successors.successors(2) == top_ids[1].tolist()
     drafter.observe(tree, [2], top_ids)
-    assert table.successors(1) == top_ids[2].tolist()
+    assert learned.successors.successors(1) == top_ids[2].tolist()
     drafter.observe(tree, [2], None)
     TrieDrafter(None, None).observe(tree, [2], top_ids)
 
@@ -186,7 +187,7 @@ def test_an_unlimited_draft_is_what_lists_of_windows_give(
     trie = trie_of(*sequences)
     if sealed:
         trie.seal()
-    drafter = TrieDrafter(trie, table_of(successors), masked)
+    drafter = TrieDrafter(trie, learned_of(successors), masked)
     tree = drafter.draft(request_of(token_ids), DraftLimits(10_000, depth))
     own = found_in_request(token_ids, depth) if len(token_ids) > 1 else {}
     other = found_in(dict(enumerate(sequences, 1)), token_ids, depth, masked)
@@ -211,7 +212,7 @@ def test_every_draft_keeps_its_promises(
     max_depth: int,
     excluded: set[int],
 ) -> None:
-    drafter = TrieDrafter(trie_of(*sequences), table_of(successors))
+    drafter = TrieDrafter(trie_of(*sequences), learned_of(successors))
     limits = DraftLimits(max_width, max_depth, frozenset(excluded))
     tree = drafter.draft(request_of(token_ids), limits)
     assert drafter.draft(request_of(token_ids), limits) == tree, "drafting is deterministic"
@@ -239,7 +240,7 @@ def test_sealing_changes_no_draft(
     sequences: list[list[int]], token_ids: list[int], successors: dict[int, list[int]]
 ) -> None:
     trie = trie_of(*sequences)
-    drafter = TrieDrafter(trie, table_of(successors))
+    drafter = TrieDrafter(trie, learned_of(successors))
     before = drafter.draft(request_of(token_ids), LIMITS)
     trie.seal()
     assert drafter.draft(request_of(token_ids), LIMITS) == before

@@ -14,7 +14,7 @@ from app.prompting import Prompt, Turn
 from lookahead.draft import DraftTree, TokenSource
 from lookahead.drafter import Drafter
 from lookahead.events import Event, Finished, FinishReason, GenerationStats, PrefillDone, StepDone
-from lookahead.successors import SuccessorTable
+from lookahead.learned import Learned
 from lookahead.trie import Trie
 
 ANSWER_LENGTH = 12
@@ -63,7 +63,7 @@ class ScriptedRunner:
         request: BenchRequest,
         *,
         trie: Trie | None = None,
-        successors: SuccessorTable | None = None,
+        learned: Learned | None = None,
         drafter: Drafter | None = None,
         session: Any = None,
         is_one_row: bool = False,

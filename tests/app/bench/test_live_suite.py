@@ -30,12 +30,12 @@ def run(
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> SuiteReport:
     requests = scripted_requests(num_prompts)
-    trie, successors = warm(runner, scripted_requests(2), lambda _: None)
+    trie, learned = warm(runner, scripted_requests(2), lambda _: None)
     arms: list[Arm] = [
         PlainArm(runner),
         ColdArm(runner),
         HistoryArm(runner),
-        WarmedArm(runner, trie, successors),
+        WarmedArm(runner, trie, learned),
     ]
     comparison = Comparison("plain", frozenset({"cold", "history", "warmed"}), judge)
     return measure(requests, arms, [comparison], may_go_on=may_go_on)
@@ -101,10 +101,10 @@ def test_the_order_is_balanced_and_not_always_the_same_neighbours() -> None:
 def test_arms_know_what_their_titles_say_and_nothing_else() -> None:
     runner = ScriptedRunner()
     requests = scripted_requests(3)
-    trie, successors = warm(runner, requests[:2], lambda _: None)
+    trie, learned = warm(runner, requests[:2], lambda _: None)
     before = trie.statistics().num_sequences
     runner.calls.clear()
-    arms = (ColdArm(runner), WarmedArm(runner, trie, successors))
+    arms = (ColdArm(runner), WarmedArm(runner, trie, learned))
     for request in requests:
         for arm in arms:
             arm.run(request)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lookahead.draft import DraftTree
 from lookahead.drafter import DraftLimits
 from lookahead.drafters import OURS, Learner, make, names, published_names
+from lookahead.learned import Learned
 from lookahead.request_view import RequestView
-from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 from lookahead.verify import accept
 from tests.lookahead.drafters.streams import LIMITS, drafted, paths, request_of, top_ids_of
@@ -171,10 +171,10 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 
 
 def test_our_own_learns_into_the_stores_it_was_given() -> None:
-    trie, successors = Trie(), SuccessorTable(VOCAB_SIZE)
-    drafter = make("trie", vocab_size=VOCAB_SIZE, trie=trie, successors=successors)
+    trie, learned = Trie(), Learned.empty(VOCAB_SIZE)
+    drafter = make("trie", vocab_size=VOCAB_SIZE, trie=trie, learned=learned)
     drafter.observe_prompt([4], top_ids([4]))
-    assert successors.successors(4)[:5] == [0, 1, 2, 3, 4]
+    assert learned.successors.successors(4)[:5] == [0, 1, 2, 3, 4]
     drafter.remember([4, 2, 2])
     assert trie.statistics().num_tokens == 3
     masked = make("trie", vocab_size=VOCAB_SIZE, trie=trie, masked_sequence_ids={1})
