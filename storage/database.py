@@ -10,12 +10,12 @@ from storage.connections import Connections
 from storage.conversations import Conversations
 from storage.facts import Facts
 from storage.generations import Generations
+from storage.learned_blobs import LearnedBlobs
 from storage.messages import Messages
 from storage.migrations import MIGRATIONS
 from storage.sequences import Sequences
 from storage.settings import StoredSettings
 from storage.sources import Sources
-from storage.successors import Successors
 from storage.tokenizers import Tokenizers
 
 __all__ = ["DATABASE_NAME", "Database"]
@@ -44,7 +44,9 @@ class Database:
         self.sources = Sources(self._connections)
         self.sequences = Sequences(self._connections)
         self.tokenizers = Tokenizers(self._connections)
-        self.successors = Successors(self._connections)
+        self.successors = LearnedBlobs(self._connections, "successors")
+        self.calibration = LearnedBlobs(self._connections, "calibration")
+        self.step_costs = LearnedBlobs(self._connections, "step_costs")
         self.facts = Facts(self._connections)
         self.settings = StoredSettings(self._connections)
         try:

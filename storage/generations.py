@@ -79,8 +79,8 @@ def replace_generation(
     )
     connection.conn.executemany(
         "INSERT INTO steps (generation_id, step_index, width, rows, accepted_length, match_length,"
-        " token_ids, accepted_nodes, draft, seconds, draft_seconds, text_lengths)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " token_ids, accepted_nodes, draft, seconds, draft_seconds, text_lengths, paused)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [step_values(generation_id, step) for step in steps],
     )
 
@@ -100,6 +100,7 @@ def step_values(generation_id: int, step: StepRecord) -> tuple[object, ...]:
         step.seconds,
         step.draft_seconds,
         compact_json(step.text_lengths),
+        step.paused,
     )
     return tuple(plain(value) for value in values)
 
@@ -142,6 +143,7 @@ def step(row: Row) -> StepRecord:
         seconds=row["seconds"],
         draft_seconds=row["draft_seconds"],
         text_lengths=tuple(json.loads(row["text_lengths"] or "[]")),
+        paused=bool(row["paused"]),
     )
 
 

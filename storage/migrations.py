@@ -203,4 +203,21 @@ def m0002_text_lengths(connection: Connection) -> None:
     connection.execute("ALTER TABLE steps ADD COLUMN text_lengths TEXT")  # JSON
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables, m0002_text_lengths)
+def m0003_draft_policy(connection: Connection) -> None:
+    """What drafting learned beside the successors, how tokens were chosen, which steps paused."""
+    for table in ("calibration", "step_costs"):
+        connection.execute(
+            f"CREATE TABLE {table} (model_fingerprint TEXT PRIMARY KEY, data BLOB NOT NULL,"
+            " updated_at TEXT NOT NULL)"
+        )
+    for column in (  # earlier answers were made without these, and these are their values then
+        "top_k INTEGER NOT NULL DEFAULT 0",
+        "top_p REAL NOT NULL DEFAULT 1.0",
+        "min_p REAL NOT NULL DEFAULT 0.0",
+        "repetition_penalty REAL NOT NULL DEFAULT 1.0",
+    ):
+        connection.execute(f"ALTER TABLE generations ADD COLUMN {column}")
+    connection.execute("ALTER TABLE steps ADD COLUMN paused INTEGER NOT NULL DEFAULT 0")
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables, m0002_text_lengths, m0003_draft_policy)

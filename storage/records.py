@@ -99,6 +99,7 @@ class StepRecord:
     Args:
         text_lengths: characters that each emitted token completed; empty where that was not
             recorded. With those of the first token they add up to the answer's text.
+        paused: no draft was made since it would not have paid.
     """
 
     index: int
@@ -112,15 +113,17 @@ class StepRecord:
     seconds: float
     draft_seconds: float
     text_lengths: tuple[int, ...] = ()
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationRecord:
     """How an answer came about: settings, counters and times.
 
-    The counters carry the names of the engine's statistics. `reason` is "" of an answer that is
-    being written, or was when its program ended. `id` and `message_id` are None until the record is
-    read back.
+    The counters carry the names of the engine's statistics, the settings those of its sampling;
+    `top_k` 0, `top_p` 1, `min_p` 0 and `repetition_penalty` 1 are off. `reason` is "" of an answer
+    that is being written, or was when its program ended. `id` and `message_id` are None until the
+    record is read back.
     """
 
     reason: str
@@ -130,6 +133,10 @@ class GenerationRecord:
     device: str
     seed: int | None = None
     temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     prompt_length: int = 0
     reused_length: int = 0
     prefilled_length: int = 0

@@ -1,4 +1,4 @@
-"""Tokenizers, successors, facts and the page's settings."""
+"""Tokenizers, what was learned, facts and the page's settings."""
 
 from pathlib import Path
 
@@ -15,13 +15,18 @@ def test_a_tokenizer_has_one_id_for_ever(data_dir: Path) -> None:
         assert db.tokenizers.ensure("aaa", "renamed") == first
 
 
-def test_successors_are_kept_per_model(db: Database) -> None:
-    assert db.successors.load("model") is None
-    db.successors.save("model", b"\x00old")
-    db.successors.save("model", b"\x00new")
-    db.successors.save("other", b"")
-    assert db.successors.load("model") == b"\x00new"
-    assert db.successors.load("other") == b""
+@pytest.mark.parametrize("kind", ["successors", "calibration", "step_costs"])
+def test_each_kind_of_what_was_learned_is_kept_per_model(db: Database, kind: str) -> None:
+    kinds = {"successors": db.successors, "calibration": db.calibration}
+    kinds["step_costs"] = db.step_costs
+    store = kinds.pop(kind)
+    assert store.load("model") is None
+    store.save("model", b"\x00old")
+    store.save("model", b"\x00new")
+    store.save("other", b"")
+    assert store.load("model") == b"\x00new"
+    assert store.load("other") == b""
+    assert [other.load("model") for other in kinds.values()] == [None, None]
 
 
 def test_facts_are_a_mapping_per_model_that_survives(data_dir: Path) -> None:

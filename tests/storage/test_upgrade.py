@@ -112,10 +112,11 @@ def test_an_upgrade_keeps_the_rows_and_a_copy_from_before(
         assert connection.execute("SELECT text FROM messages").fetchall() == [("Keep me",)]
 
 
-def test_answers_of_the_first_schema_are_read_by_the_latest(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("num_steps", range(1, len(MIGRATIONS)))
+def test_answers_of_every_earlier_schema_are_read_by_the_latest(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, num_steps: int
 ) -> None:
-    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:1])
+    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:num_steps])
     with Database(data_dir) as db:
         answer = db.messages.start_answer(db.conversations.create("Old").id, None)
         with db._connections.transaction() as connection:
@@ -125,8 +126,9 @@ def test_answers_of_the_first_schema_are_read_by_the_latest(
                 [answer.id],
             )
             connection.execute(
-                "INSERT INTO steps VALUES (1, 0, 4, 16, 1, 2, x'0500000006000000', '[1]', ?,"
-                " 0.5, 0)",
+                "INSERT INTO steps (generation_id, step_index, width, rows, accepted_length,"
+                " match_length, token_ids, accepted_nodes, draft, seconds, draft_seconds)"
+                " VALUES (1, 0, 4, 16, 1, 2, x'0500000006000000', '[1]', ?, 0.5, 0)",
                 [
                     '{"token_ids":[4,5],"parents":[-1,0],"sources":["model","history"],'
                     '"probabilities":[1,0.5],"origins":[null,[3,7]]}'
@@ -141,8 +143,11 @@ def test_answers_of_the_first_schema_are_read_by_the_latest(
         [step] = db.generations.list_steps(generation.id)
     assert (step.token_ids, step.draft.origins) == ((5, 6), (None, (3, 7)))
     assert step.text_lengths == (), "it was not recorded then"
+    assert step.paused is False
+    how = (generation.top_k, generation.top_p, generation.min_p, generation.repetition_penalty)
+    assert how == (0, 1.0, 0.0, 1.0), "all off"
     assert [path.name for path in (data_dir / "backups").iterdir()] == [
-        "lookahead-chat-before-m0002_text_lengths.db"
+        f"lookahead-chat-before-{MIGRATIONS[num_steps].__name__}.db"
     ]
 
 
