@@ -34,6 +34,15 @@ class SuccessorTable:
         """Number of tokens it has rows for."""
         return len(self._top_ids)
 
+    @property
+    def known_share(self) -> float:
+        """Share of tokens whose successors are known."""
+        return float(np.mean(self._top_ids[:, 0] >= 0)) if len(self._top_ids) else 1.0
+
+    def unknown_ids(self, limit: int) -> IntArray:
+        """The first tokens without successors, in order, `limit` at most."""
+        return np.flatnonzero(self._top_ids[:, 0] < 0)[:limit].astype(np.int32)
+
     def update(self, token_ids: Sequence[int] | IntArray, top_ids: IntArray) -> None:
         """Remember the successors of some tokens; of a token given twice, the last row stays.
 

@@ -15,10 +15,12 @@ WEB = {"gradio", "fastapi", "starlette", "uvicorn"}
 TORCH_MODULES = {
     *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling"),
     *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints", "divergence"),
-    "strictness",
+    *("strictness", "top_ids", "priming"),
 }
 # What knows the library of models; the loop itself does not.
-TRANSFORMERS_MODULES = TORCH_MODULES - {"sampling", "session", "decoding", "self_test"}
+TRANSFORMERS_MODULES = TORCH_MODULES - {
+    *("sampling", "session", "decoding", "self_test", "top_ids", "priming")
+}
 # Below the loop (layer 1): they are used by it and never use it.
 BELOW_THE_LOOP = {
     *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling")
