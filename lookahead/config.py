@@ -4,25 +4,39 @@ from dataclasses import dataclass
 
 from lookahead.errors import InvalidRequestError
 
-__all__ = ["DecodingConfig", "SamplingConfig"]
+__all__ = ["SAMPLING_RANGES", "DecodingConfig", "SamplingConfig"]
 
 _SMALLEST_TEMPERATURE = 1e-6
+# Of everything that chooses a token, both ends included.
+SAMPLING_RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0, 100),
+    "top_k": (0, 10_000_000),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "repetition_penalty": (0.01, 100),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingConfig:
-    """How to decode. The text depends on `max_new_tokens` and the mode's numerics, on nothing else.
+    """How to decode. The text depends on where it has to end and the mode's numerics, on nothing else.
 
     Args:
         max_new_tokens: tokens to emit at most.
         strict: True: bit for bit the text of plain decoding. False: any width, equal up to
             numerical ties. None: what the model was loaded with.
-        max_rows: rows of one verifying forward at most, root included. None: 16 where rows are
-            nearly free (strict bf16 and GPUs), 8 in fp32 on a CPU (see docs/lab-log.md).
+        max_rows: rows of one verifying forward at most, root included. None: 32, the most that
+            the self-test compares; each draft is as wide as pays.
         max_draft_depth: tokens on one drafted branch at most.
         prefill_chunk_length: prompt tokens per prefill forward, the same with drafting on or off.
             Between two the answer can be cancelled. A model that can only be decoded plainly takes
             its prompt in one piece.
+        adaptive: verify of each draft what pays by what steps cost here, nothing where nothing
+            pays. False: verify all of it.
+        probe_interval: while looking for drafts costs more than it gives, look every so many
+            steps only. Looking takes up to a hundredth of a step, so 8 costs next to nothing, and
+            drafting is back within twice as many steps where it pays again.
+        stop_ids: tokens that end the answer besides the model's own, and are left out of it.
     """
 
     max_new_tokens: int = 256
@@ -30,9 +44,12 @@ class DecodingConfig:
     max_rows: int | None = None
     max_draft_depth: int = 15
     prefill_chunk_length: int = 2048
+    adaptive: bool = True
+    probe_interval: int = 8
+    stop_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "max_draft_depth", "prefill_chunk_length"):
+        for name in ("max_new_tokens", "max_draft_depth", "prefill_chunk_length", "probe_interval"):
             if getattr(self, name) < 1:
                 raise InvalidRequestError(f"{name} must be at least 1, not {getattr(self, name)}.")
         if self.max_rows is not None and self.max_rows < 1:
@@ -41,27 +58,66 @@ class DecodingConfig:
 
 @dataclass(frozen=True, slots=True)
 class SamplingConfig:
-    """How the next token is chosen.
+    """How the next token is chosen; what is kept is set before the noise is added.
 
     Args:
         temperature: 0 is greedy, and so is less than a millionth; otherwise logits are divided by
             it and noise is added.
+        top_k: only so many of the likeliest tokens; 0: all.
+        top_p: only the likeliest that together have this probability; 1: all.
+        min_p: only those with this fraction of the likeliest one's probability; 0: all.
+        repetition_penalty: logits of tokens that occurred in prompt or answer are divided by it,
+            or multiplied where negative (Keskar et al. 2019, CTRL); 1: none. Greedy obeys it, too.
         seed: 64-bit seed of the position-keyed noise. None: one is drawn and reported.
     """
 
     temperature: float = 0.0
     seed: int | None = None
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    @classmethod
+    def from_generation_config(cls, config: object) -> "SamplingConfig":
+        """A model's own defaults, from its `generation_config`; greedy where it says nothing.
+
+        Raises InvalidRequestError where they are out of range.
+        """
+
+        def said(name: str, neutral: float) -> float:
+            value = getattr(config, name, None)
+            return neutral if value is None else value
+
+        if not said("do_sample", False):
+            return cls(repetition_penalty=float(said("repetition_penalty", 1.0)))
+        return cls(
+            temperature=float(said("temperature", 1.0)),
+            top_k=int(said("top_k", 0)),
+            top_p=float(said("top_p", 1.0)),
+            min_p=float(said("min_p", 0.0)),
+            repetition_penalty=float(said("repetition_penalty", 1.0)),
+        )
 
     @property
     def is_greedy(self) -> bool:
         """Whether the likeliest token is taken; a smaller temperature would overflow the logits."""
         return self.temperature < _SMALLEST_TEMPERATURE
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether top-k, top-p or min-p leave tokens out."""
+        return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
+
     def __post_init__(self) -> None:
-        if not 0.0 <= self.temperature <= 100.0:
-            raise InvalidRequestError(
-                f"temperature must lie between 0 and 100, not {self.temperature}."
-            )
+        for name, (low, high) in SAMPLING_RANGES.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not low <= value <= high:
+                raise InvalidRequestError(
+                    f"{name} must lie between {low:,} and {high:,}, not {value}."
+                )
+        if not isinstance(self.top_k, int):
+            raise InvalidRequestError(f"top_k must be a whole number, not {self.top_k}.")
         if self.seed is not None and not (isinstance(self.seed, int) and 0 <= self.seed < 2**64):
             raise InvalidRequestError(
                 f"seed must be a whole number between 0 and 2**64 - 1, not {self.seed}."

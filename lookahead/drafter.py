@@ -21,6 +21,7 @@ from lookahead.candidates import (
     level_of,
 )
 from lookahead.draft import DraftTree, TokenSource
+from lookahead.foresight import Foresight
 from lookahead.learned import Learned
 from lookahead.request_view import RequestView
 from lookahead.trie import Trie, TrieSnapshot
@@ -39,11 +40,15 @@ class DraftLimits:
         max_width: nodes at most, root included.
         max_depth: drafted tokens on one branch at most.
         excluded_ids: never drafted: the ends of sequence.
+        min_probability: a node less likely than this is not worth a row.
+        foresight: what is known of the noise to come, where the answer is sampled.
     """
 
     max_width: int
     max_depth: int
     excluded_ids: frozenset[int] = frozenset()
+    min_probability: float = MIN_PROBABILITY
+    foresight: Foresight | None = None
 
 
 class Drafter(Protocol):

@@ -1,17 +1,31 @@
-"""Choosing tokens: keyed to seed and position, and distributed as the softmax says."""
+"""Choosing tokens: each setting as the library has it, distributed as it says, on the true path."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from transformers import (
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
+from lookahead import sampling
 from lookahead.config import SamplingConfig
 from lookahead.errors import InvalidRequestError
-from lookahead.sampling import TokenSampler, gumbel_noise
+from lookahead.sampling import TokenSampler, likeliest
 
 pytestmark = pytest.mark.tiny
 
-GOLDEN_NOISE = [0.8063697091421264, -1.5753393218783878, -0.863865850409436, 1.0906208298656086]
 LOGITS = torch.tensor([0.3, -1.0, 2.0, 1.5, 0.0])
+NUM_DRAWS = 20_000
+# Chi-squared above which one in 10,000 fair samples lies, by degrees of freedom.
+ONE_IN_10_000 = {1: 15.1, 2: 18.4, 3: 21.1, 4: 23.5}
 
 
 def committed(length: int) -> np.ndarray:
@@ -32,40 +46,159 @@ def test_a_temperature_too_small_to_divide_by_is_greedy() -> None:
         assert sampler.choose(LOGITS, committed(3)) == 2
 
 
-def test_noise_stays_what_it_is() -> None:
-    """Golden values: a recorded seed must give the same text in every later version."""
-    noise = gumbel_noise(42, 7, np.arange(4, dtype=np.uint64))
-    assert noise.tolist() == pytest.approx(GOLDEN_NOISE, rel=1e-12)
-
-
-def test_noise_depends_on_seed_position_and_token() -> None:
-    ids = np.arange(1000, dtype=np.uint64)
-    draws = [gumbel_noise(seed, at, ids) for seed in (0, 1) for at in (0, 1)]
-    for index, one in enumerate(draws):
-        for other in draws[:index]:
-            assert not np.isclose(one, other).any()
-            assert abs(np.corrcoef(one, other)[0, 1]) < 0.1
-        assert len(np.unique(one)) == len(one)
-
-
 def test_one_position_is_one_draw_whoever_asks_and_how_often() -> None:
-    config = SamplingConfig(temperature=0.8, seed=11)
+    config = SamplingConfig(temperature=0.8, seed=11, repetition_penalty=1.3, top_p=0.9)
     one, other = TokenSampler(config, 5), TokenSampler(config, 5)
-    sequence = [one.choose(LOGITS, committed(at)) for at in range(200)]
-    for at in reversed(range(200)):
-        assert other.choose(LOGITS, committed(at - at // 2), [0] * (at // 2)) == sequence[at]
+    sequence = [one.choose(LOGITS, committed(at)) for at in range(1, 200)]
+    for at in reversed(range(1, 200)):
+        path = [0] * (at // 2)
+        assert other.choose(LOGITS, committed(at - at // 2), path) == sequence[at - 1]
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_sampled_tokens_follow_the_softmax(temperature: float) -> None:
-    """Chi-squared over 20,000 positions; 4 degrees of freedom, 23.5 is the 1 in 10,000 mark."""
-    sampler = TokenSampler(SamplingConfig(temperature=temperature, seed=3), 5)
-    draws = 20_000
-    counts = np.bincount(
-        [sampler.choose(LOGITS, committed(at)) for at in range(draws)], minlength=5
+def library_scores(logits: torch.Tensor, prefix: Sequence[int], config: SamplingConfig):
+    """The library's processors in the library's order."""
+    scores = logits.double()[None]
+    if config.repetition_penalty != 1:
+        penalty = RepetitionPenaltyLogitsProcessor(config.repetition_penalty)
+        scores = penalty(torch.tensor([list(prefix)]), scores)
+    scores = TemperatureLogitsWarper(config.temperature)(None, scores)
+    if config.top_k:
+        scores = TopKLogitsWarper(config.top_k)(None, scores)
+    if config.top_p < 1:
+        scores = TopPLogitsWarper(config.top_p)(None, scores)
+    if config.min_p:
+        scores = MinPLogitsWarper(config.min_p)(None, scores)
+    return scores[0]
+
+
+SETTINGS = [
+    SamplingConfig(temperature=t, seed=3, top_k=k, top_p=p, min_p=m, repetition_penalty=r)
+    for t, k, p, m, r in product(
+        (0.7, 1.3), (0, 1, 3, 40), (0.0, 0.3, 0.9, 1.0), (0.0, 0.05, 1.0), (0.6, 1.0, 1.4)
     )
-    expected = torch.softmax(LOGITS.double() / temperature, 0).numpy() * draws
-    assert ((counts - expected) ** 2 / expected).sum() < 23.5
+]
+
+
+def test_each_setting_keeps_the_tokens_that_the_library_keeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All settings together, at logits of every spread; the scores kept agree to rounding."""
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def spy(seed: int, position: int, token_ids: np.ndarray, scores: np.ndarray) -> int:
+        seen.append((token_ids, scores))
+        return 0
+
+    monkeypatch.setattr(sampling, "argmax_with_noise", spy)
+    torch.manual_seed(0)
+    for number, config in enumerate(SETTINGS):
+        logits = torch.randn(200) * (0.2, 2.0, 9.0)[number % 3]
+        prefix = torch.randint(200, (30,)).tolist()
+        sampler = TokenSampler(config, 200)
+        sampler.choose(logits, np.array(prefix[:20], np.int32), prefix[20:])
+        expected = library_scores(logits, prefix, config)
+        token_ids, scores = seen.pop()
+        assert token_ids.tolist() == expected.isfinite().nonzero()[:, 0].tolist(), config
+        assert scores.tolist() == pytest.approx(expected[token_ids.astype(int)].tolist())
+
+
+@pytest.mark.parametrize("size", [5, 1000, 50_000])
+def test_the_likeliest_are_found_without_sorting_them_all(size: int) -> None:
+    """Also far down, and among equals."""
+    random = np.random.default_rng(size)
+    for scores in (
+        4 * random.standard_normal(size),
+        np.zeros(size),
+        np.round(3 * random.standard_normal(size)),
+        np.where(np.arange(size) == 3, 0.0, -math.inf),
+    ):
+        order = np.argsort(-scores, kind="stable")
+        weights = np.exp(scores[order])
+        shares = np.cumsum(weights) / weights.sum()
+        for top_k in (1, 4, size // 2, size):
+            kth = scores[order[top_k - 1]]
+            possible = np.flatnonzero((scores >= kth) & (scores > -math.inf))
+            assert likeliest(scores, top_k, 1.0, 0.0).tolist() == possible.tolist()
+        for top_p in (0.25, 0.9, 0.9999):
+            count = int(np.searchsorted(shares, top_p)) + 1
+            kept = likeliest(scores, 0, top_p, 0.0)
+            assert abs(len(kept) - count) <= 1e-9 * size + (len(set(scores)) < 3)
+            assert set(kept) <= set(order[: count + 1])
+    assert likeliest(np.zeros(size), 0, 0.5, 0.0).tolist() == list(range(-(-size // 2)))
+
+
+def chi_squared(choices: Sequence[int], expected: np.ndarray) -> float:
+    counts = np.bincount(choices, minlength=len(expected))
+    assert not counts[expected == 0].any(), "a token was chosen that cannot be"
+    possible = expected > 0
+    counts, expected = counts[possible], expected[possible] * len(choices)
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+EXACT = [
+    SamplingConfig(temperature=0.5, seed=3),
+    SamplingConfig(temperature=1.0, seed=3),
+    SamplingConfig(temperature=2.0, seed=3),
+    SamplingConfig(temperature=1.5, seed=4, top_k=3),
+    SamplingConfig(temperature=1.5, seed=5, top_p=0.8),
+    SamplingConfig(temperature=1.5, seed=6, min_p=0.2),
+    SamplingConfig(temperature=1.2, seed=7, repetition_penalty=1.8),
+    SamplingConfig(temperature=1.4, seed=8, top_k=4, top_p=0.9, min_p=0.2, repetition_penalty=1.3),
+]
+
+
+@pytest.mark.parametrize("config", EXACT, ids=repr)
+def test_tokens_follow_the_exact_distribution(config: SamplingConfig) -> None:
+    sampler = TokenSampler(config, 5)
+    prefix = np.full(NUM_DRAWS + 1, 2, np.int32)  # the likeliest token has occurred
+    choices = [sampler.choose(LOGITS, prefix[:at]) for at in range(1, NUM_DRAWS + 1)]
+    expected = torch.softmax(library_scores(LOGITS, [2], config), 0).numpy()
+    freedom = int((expected > 0).sum()) - 1
+    assert chi_squared(choices, expected) < ONE_IN_10_000[freedom]
+
+
+@pytest.mark.parametrize("bias", ["noise of little temperature", "one token favoured", "no filter"])
+def test_a_biased_sampler_is_found_out(bias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same test, with samplers a little wrong."""
+    config = SamplingConfig(temperature=1.5, seed=5, top_p=0.8)
+    fair = sampling.argmax_with_noise
+
+    def biased(seed: int, position: int, token_ids: np.ndarray, scores: np.ndarray) -> int:
+        if bias == "noise of little temperature":
+            scores = scores * 1.1
+        elif bias == "one token favoured":
+            scores = scores + 0.1 * (token_ids == 3)
+        return fair(seed, position, token_ids, scores)
+
+    monkeypatch.setattr(sampling, "argmax_with_noise", biased)
+    if bias == "no filter":
+        monkeypatch.setattr(sampling, "likeliest", lambda scores, *_: np.arange(len(scores)))
+    with pytest.raises(AssertionError):
+        test_tokens_follow_the_exact_distribution(config)
+
+
+def test_a_row_without_a_finite_maximum_still_gives_a_token() -> None:
+    sampler = TokenSampler(SamplingConfig(temperature=1.0, seed=1, top_p=0.9), 3)
+    assert sampler.choose(torch.tensor([0.0, math.nan, 1.0]), committed(1)) == 1
+    assert sampler.choose(torch.tensor([0.0, 1.0, math.inf]), committed(1)) == 2
+
+
+def test_greedy_obeys_the_repetition_penalty() -> None:
+    sampler = TokenSampler(SamplingConfig(repetition_penalty=1.5), 5)
+    prefix = np.array([2], np.int32)
+    assert sampler.choose(LOGITS, prefix[:0]) == 2
+    assert sampler.choose(LOGITS, prefix) == 3  # 2.0 / 1.5 is less than 1.5
+    assert sampler.choose(LOGITS, prefix, [3, 3, 3]) == 2  # and more than 1.5 / 1.5
+    assert sampler.choose(LOGITS, prefix) == 3, "a path is no commitment"
+    assert LOGITS.tolist() == torch.tensor([0.3, -1.0, 2.0, 1.5, 0.0]).tolist()
+
+
+def test_a_penalty_counts_a_token_once_and_pushes_negative_logits_down() -> None:
+    logits = torch.tensor([-1.0, -1.2, -5.0, -5.0, -5.0], dtype=torch.float64)
+    sampler = TokenSampler(SamplingConfig(repetition_penalty=1.3), 5)
+    assert sampler.choose(logits, np.array([0, 0, 0], np.int32)) == 1
+    assert sampler.choose(logits, np.array([0, 0, 0, 1], np.int32)) == 0
+    assert logits.tolist() == [-1.0, -1.2, -5.0, -5.0, -5.0]
 
 
 def test_a_seed_is_drawn_and_reported_where_none_is_given() -> None:
@@ -82,8 +215,53 @@ def test_a_seed_is_drawn_and_reported_where_none_is_given() -> None:
         {"seed": -1},
         {"seed": 2**64},
         {"seed": 1.5},
+        {"top_k": -1},
+        {"top_p": 1.01},
+        {"top_p": float("nan")},
+        {"min_p": -0.01},
+        {"repetition_penalty": 0.0},
+        {"repetition_penalty": float("inf")},
     ],
 )
 def test_values_out_of_range_are_refused_with_the_range(wrong: dict[str, float]) -> None:
-    with pytest.raises(InvalidRequestError, match="between"):
+    (name,) = wrong
+    with pytest.raises(InvalidRequestError, match=f"{name} must .*between"):
         SamplingConfig(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequestError, match="whole"):
+        SamplingConfig(top_k=2.5)  # type: ignore[arg-type]
+
+
+class Said:
+    """A generation config that says so much."""
+
+    def __init__(self, **values: object) -> None:
+        vars(self).update(values)
+
+
+def test_the_models_own_defaults_are_taken_where_it_samples() -> None:
+    said = Said(do_sample=True, temperature=0.6, top_k=20, top_p=0.95, min_p=None)
+    expected = SamplingConfig(temperature=0.6, top_k=20, top_p=0.95)
+    assert SamplingConfig.from_generation_config(said) == expected
+    assert SamplingConfig.from_generation_config(Said(do_sample=True)).temperature == 1.0
+    for silent in (None, Said(), Said(temperature=0.6, top_p=0.9), Said(do_sample=False)):
+        assert SamplingConfig.from_generation_config(silent) == SamplingConfig()
+    penalty = SamplingConfig.from_generation_config(Said(repetition_penalty=1.1))
+    assert (penalty.is_greedy, penalty.repetition_penalty) == (True, 1.1)
+    with pytest.raises(InvalidRequestError, match="top_p"):
+        SamplingConfig.from_generation_config(Said(do_sample=True, top_p=7))
+
+
+def test_foresight_is_of_the_same_noise() -> None:
+    """Where the prior is the model's own distribution, believing the noise finds the winner."""
+    sampler = TokenSampler(SamplingConfig(temperature=1.0, seed=17), 5)
+    prior = torch.softmax(LOGITS.double(), 0).tolist()
+    foresight = sampler.foresight(40)
+    assert foresight is not None
+    foresight_at_41 = [foresight.reweigh(depth, range(5), prior) for depth in range(1, 200)]
+    hits = 0
+    for offset, reweighed in enumerate(foresight_at_41):
+        assert sum(reweighed) == pytest.approx(1.0)
+        chosen = sampler.choose(LOGITS, committed(40 + offset))
+        hits += max(range(5), key=reweighed.__getitem__) == chosen
+    assert hits > 150  # the prior alone has 0.46 of 199
+    assert TokenSampler(SamplingConfig(), 5).foresight(40) is None

@@ -1,0 +1,59 @@
+"""Sampling with foresight: the noise of positions to come is known before their logits are.
+
+The token that will be chosen is the one whose log-probability and noise are largest together, so a
+drafted token with much noise is likelier than its prior says, and one with little is not worth a
+row. Knows a seed and probabilities; no logits, no tensors. Lent to a drafter with its limits; what
+it says changes no text.
+"""
+
+import math
+from collections.abc import Sequence
+
+from lookahead.noise import position_key, token_uniform
+
+__all__ = ["Foresight"]
+
+# How much of a token's noise to believe, in [0, 1). 0: its prior says all; near 1: the prior is the
+# model's own probability and the noise decides. Likeliest over the steps of 64 prompts sampled at
+# temperature 0.8 (docs/lab-log.md).
+STRENGTH = 0.5
+
+
+class Foresight:
+    """The noise behind one prefix.
+
+    Args:
+        seed: of the noise.
+        position: where the first drafted token would stand.
+        strength: see `STRENGTH`.
+    """
+
+    def __init__(self, seed: int, position: int, strength: float = STRENGTH) -> None:
+        self._seed = seed
+        self._position = position
+        self._strength = strength
+        self._unknown = math.gamma(1.0 - strength)  # what the noise of a token is worth on average
+        self._keys: list[int] = []  # of each depth
+
+    def reweigh(
+        self, depth: int, token_ids: Sequence[int], probabilities: Sequence[float]
+    ) -> list[float]:
+        """The probabilities of a node's children, given their noise.
+
+        A child counts p·exp(strength·noise), as if the prior's logarithm were off by as much again
+        as the noise is not believed; what the children leave counts as noise does on average.
+
+        Args:
+            depth: of the children, 1 below the root.
+            token_ids, probabilities: of the children, each given that the node is reached; they sum
+                to 1 at most, and so do the new ones.
+        """
+        while len(self._keys) < depth:
+            self._keys.append(position_key(self._seed, self._position + len(self._keys)))
+        key, power = self._keys[depth - 1], -self._strength
+        weights = [
+            probability * (-math.log(token_uniform(key, token_id))) ** power
+            for token_id, probability in zip(token_ids, probabilities, strict=True)
+        ]
+        total = sum(weights) + max(0.0, 1.0 - sum(probabilities)) * self._unknown
+        return [weight / total for weight in weights] if total > 0.0 else list(probabilities)

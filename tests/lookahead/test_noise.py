@@ -1,0 +1,56 @@
+"""Noise: keyed to seed, position and token, and cheap to take the argmax with."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lookahead.noise import argmax_with_noise, gumbel_noise, position_key, token_uniform
+
+pytestmark = pytest.mark.tiny
+
+GOLDEN_NOISE = [0.8063697091421264, -1.5753393218783878, -0.863865850409436, 1.0906208298656086]
+VOCAB = np.arange(49_152, dtype=np.uint64)
+
+
+def test_noise_stays_what_it_is() -> None:
+    """Golden values: a recorded seed must give the same text in every later version."""
+    noise = gumbel_noise(42, 7, np.arange(4, dtype=np.uint64))
+    assert noise.tolist() == pytest.approx(GOLDEN_NOISE, rel=1e-12)
+
+
+def test_noise_depends_on_seed_position_and_token() -> None:
+    ids = np.arange(1000, dtype=np.uint64)
+    draws = [gumbel_noise(seed, at, ids) for seed in (0, 1) for at in (0, 1)]
+    for index, one in enumerate(draws):
+        for other in draws[:index]:
+            assert not np.isclose(one, other).any()
+            assert abs(np.corrcoef(one, other)[0, 1]) < 0.1
+        assert len(np.unique(one)) == len(one)
+
+
+def test_a_token_has_the_same_noise_alone_and_among_many() -> None:
+    """A vocabulary is hashed in pieces, a drafted token by itself."""
+    noise = gumbel_noise(2**64 - 1, 1234, VOCAB)
+    key = position_key(2**64 - 1, 1234)
+    for token_id in (0, 1, 16_383, 16_384, 32_768, 49_151):
+        alone = -math.log(-math.log(token_uniform(key, token_id)))
+        assert alone == pytest.approx(noise[token_id], rel=1e-12)
+    assert gumbel_noise(2**64 - 1, 1234, VOCAB[20_000:]).tolist() == noise[20_000:].tolist()
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 3.0, 6.0, 40.0])
+def test_leaving_out_what_cannot_win_changes_no_winner(spread: float) -> None:
+    random = np.random.default_rng(1)
+    far_winners = 0
+    for position in range(200):
+        scores = spread * random.standard_normal(len(VOCAB))
+        if position % 3 == 0:
+            scores[random.integers(len(VOCAB))] += 12
+        if position % 5 == 0:
+            scores[: random.integers(len(VOCAB))] = -math.inf
+        winner = int((scores + gumbel_noise(9, position, VOCAB)).argmax())
+        far_winners += bool(scores[winner] < scores.max() - 7)
+        assert argmax_with_noise(9, position, VOCAB, scores) == winner
+    if spread == 3.0:
+        assert far_winners > 10, "tokens far below the best must win now and then"
