@@ -243,6 +243,13 @@ def _add_chat_options(parser: argparse.ArgumentParser) -> None:
         const=False,
         help="draft nothing unless the page says so",
     )
+    parser.add_argument(
+        "--no-priming",
+        dest="priming",
+        action="store_const",
+        const=False,
+        help="do not prepare drafts while nothing is asked",
+    )
     parser.add_argument("--host", help=f"{', '.join(LOOPBACK_ADDRESSES)} (default: 127.0.0.1)")
     parser.add_argument("--port", help="port to listen on (default: 7860, or the next free one)")
     parser.add_argument(

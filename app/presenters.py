@@ -144,9 +144,10 @@ def engine_line(state: EngineState) -> dict[str, str]:
     """The status line: what the model is doing, in one sentence."""
     if state.status == "ready":
         mode = f" · {state.mode} mode" if state.mode else ""
+        background = f" · {state.background}" if state.background else ""
         return {
             "status": "ready",
-            "text": displayable(f"{_model_name(state.model)}{mode}"),
+            "text": displayable(f"{_model_name(state.model)}{mode}{background}"),
             "more": displayable(f"{state.detail} {state.mode_reason}".strip()),
         }
     return {"status": state.status, "text": displayable(state.detail), "more": ""}

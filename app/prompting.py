@@ -98,6 +98,11 @@ class PromptBuilder:
             stop_strings=("\nUser:",) if self._template.is_plain else (),
         )
 
+    def answer_header_ids(self) -> tuple[int, ...]:
+        """What the template writes between a question and its answer."""
+        header = self._template.parts([PromptMessage("user", "Hello")])[-1]
+        return tuple(self._encode(header.text))
+
     def build_chat(self, turns: Sequence[Turn]) -> Prompt:
         """The prompt of a conversation whose last turn is to be answered.
 

@@ -5,7 +5,7 @@ thread writes and reads. Whoever keeps it from run to run saves each part by its
 """
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from lookahead.calibration import Calibration, FixedPriors
@@ -37,3 +37,7 @@ class Learned:
     def copy(self) -> Self:
         """One that learns on its own from here."""
         return copy.deepcopy(self)
+
+    def with_own_successors(self) -> Self:
+        """One whose successors learn on their own; figures, which tell no text, are shared."""
+        return replace(self, successors=copy.deepcopy(self.successors))

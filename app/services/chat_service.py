@@ -25,6 +25,7 @@ from app.services.errors import (
 )
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
+from app.services.primer import PRIMING_SETTING
 from app.services.recording import chat_message
 from app.services.saved_answers import SavedAnswers
 from app.services.step_views import StepDetails
@@ -292,6 +293,19 @@ class ChatService:
     def latest_comparison(self) -> CompareJob | None:
         """The running comparison, or else the last one."""
         return self._comparisons.latest()
+
+    # ----------------------------------------------------------------------------------- priming
+
+    @property
+    def priming(self) -> bool:
+        """Whether drafts are prepared for all of the vocabulary while nothing is asked."""
+        chosen = bool(self._database.settings.get(PRIMING_SETTING, True))
+        return self._config.priming and chosen
+
+    def set_priming(self, is_wanted: bool) -> None:
+        """Switch it on or off for good; what the program was started with can forbid it."""
+        self._database.settings.set(PRIMING_SETTING, is_wanted)
+        self._worker.request_idle_work()
 
     # --------------------------------------------------------------------------------- documents
 

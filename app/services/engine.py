@@ -12,6 +12,7 @@ from app.services.views import ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event
 from lookahead.learned import Learned
+from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ class Engine(Protocol):
         """Where two greedy answers part, and whether rounding explains it."""
         ...
 
+    def prime(
+        self, model: "LoadedModel", successors: SuccessorTable, prefix_ids: Sequence[int]
+    ) -> Iterator[float]:
+        """Fill the successors still unknown, a batch at a time; see `lookahead.priming`."""
+        ...
+
 
 class LookaheadEngine:
     """The real engine."""
@@ -149,6 +156,14 @@ class LookaheadEngine:
         from lookahead.divergence import find_divergence
 
         return find_divergence(model, prompt_ids, plain, drafted)
+
+    def prime(
+        self, model: "LoadedModel", successors: SuccessorTable, prefix_ids: Sequence[int]
+    ) -> Iterator[float]:
+        """See `Engine`."""
+        from lookahead.priming import prime
+
+        return prime(model, successors, prefix_ids)
 
 
 def _digest_hook(take_digest: Callable[[bytes], None]) -> "LogitsProcessor":

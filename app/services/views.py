@@ -54,6 +54,7 @@ class ServiceConfig:
         context_length: tokens of context to use at most; None: all the model has.
         can_answer: False for imports alone: no weights are loaded, and answers that a running
             server is writing are left alone.
+        priming: whether drafts are prepared for all of the vocabulary while nothing is asked.
     """
 
     data_dir: Path
@@ -64,17 +65,23 @@ class ServiceConfig:
     strict: bool | None = None
     context_length: int | None = None
     can_answer: bool = True
+    priming: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """Where the model stands; `detail` is one sentence for people."""
+    """Where the model stands; `detail` is one sentence for people.
+
+    Args:
+        background: what is done while nothing is asked, and how far it is; empty: nothing.
+    """
 
     status: EngineStatus
     detail: str
     model: str
     mode: str = ""
     mode_reason: str = ""
+    background: str = ""
 
     @property
     def is_ready(self) -> bool:

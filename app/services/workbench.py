@@ -7,7 +7,6 @@ except `keeper` and `import_tokenizer`, which others may use.
 import contextlib
 import copy
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
@@ -16,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from app.prompting import Prompt, PromptBuilder, encode_text
 from app.services.engine import Engine, GenerationRequest
+from app.services.learned_keeper import LearnedKeeper
+from app.services.primer import Primer
 from app.services.stop_strings import StopStrings
 from app.services.trie_keeper import TrieKeeper
 from app.services.views import AnswerOptions, EngineState, ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event
 from lookahead.learned import Learned
-from lookahead.successors import SuccessorFormatError, SuccessorTable
 from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCache
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 SessionKey = int | str  # a conversation's id, or a name
 
 _MAX_SESSIONS = 4  # conversations whose keys and values are kept in memory
-_SAVE_LEARNED_SECONDS = 60.0  # at least between two saves of what was learned
 
 
 class Workbench:
@@ -73,9 +72,13 @@ class Workbench:
         self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
         cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
         self.keeper = TrieKeeper(database, cache, self.tokenizer_id)
-        self._learned = self._load_learned()
-        self._learned_saved_at = time.monotonic()
-        self._has_learned = False
+        self._kept = LearnedKeeper(database, self.model.fingerprint, self.model.vocab_size)
+        self._primer = Primer(
+            *(engine, self.model, self._kept),
+            database=database,
+            find_prefix_ids=self.prompts.answer_header_ids,
+            is_allowed=config.priming and config.can_answer,
+        )
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._indexed_up_to = 0  # document ids: those below have tokens, or yield none
 
@@ -94,6 +97,7 @@ class Workbench:
             self._config.model,
             mode=model.mode,
             mode_reason=model.mode_reason,
+            background=self._primer.progress,
         )
 
     def temperature(self, options: AnswerOptions) -> float:
@@ -119,17 +123,18 @@ class Workbench:
         """The events of one answer. A session whose generation fails is thrown away.
 
         Args:
-            is_remembered: whether drafting learns from it for good; else it works on a copy.
+            is_remembered: whether its words are learned; else the successors work on a copy.
         """
+        kept = self._kept.learned
         request = self._request(
             prompt,
             options,
             session=self._session(session_key),
             masked_sequence_ids=masked_sequence_ids,
-            is_remembered=is_remembered,
+            learned=kept if is_remembered else kept.with_own_successors(),
             is_cancelled=is_cancelled,
         )
-        self._has_learned |= request.learned is self._learned
+        self._kept.has_news |= options.lookahead
         is_done = False
         try:
             yield from self._engine.generate(self.model, request)
@@ -154,7 +159,10 @@ class Workbench:
         session = self._engine.new_session(self.model)
         try:
             request = self._request(
-                prompt, options, session=session, is_remembered=False, is_cancelled=is_cancelled
+                *(prompt, options),
+                session=session,
+                learned=self._kept.learned.copy(),
+                is_cancelled=is_cancelled,
             )
             yield from self._engine.generate(self.model, replace(request, take_digest=take_digest))
         finally:
@@ -173,21 +181,19 @@ class Workbench:
         *,
         session: "Session",
         masked_sequence_ids: frozenset[int] = frozenset(),
-        is_remembered: bool,
+        learned: Learned,
         is_cancelled: Callable[[], bool],
     ) -> GenerationRequest:
         stop_strings = prompt.stop_strings
-        learned = None
         if options.lookahead:
             self.keeper.catch_up()
-            learned = self._learned if is_remembered else self._learned.copy()
         return GenerationRequest(
             prompt_ids=prompt.token_ids,
             decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
             sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
             session=session,
             trie=self.keeper.trie if options.lookahead else None,
-            learned=learned,
+            learned=learned if options.lookahead else None,
             masked_sequence_ids=masked_sequence_ids,
             stop=StopStrings(self.model.tokenizer, stop_strings) if stop_strings else None,
             is_cancelled=is_cancelled,
@@ -213,9 +219,8 @@ class Workbench:
         if self._index_one_document():
             return True
         self.keeper.tidy()
-        if time.monotonic() - self._learned_saved_at > _SAVE_LEARNED_SECONDS:
-            self._save_learned()
-        return False
+        self._kept.save_if_due()
+        return self._primer.work()
 
     def _index_one_document(self) -> bool:
         """Index a document that was imported under another tokenizer; whether there was one."""
@@ -234,31 +239,8 @@ class Workbench:
         """Save what was learned and give the memory back."""
         for key in list(self._sessions):
             self.drop_session(key)
-        self._save_learned()
+        self._kept.save()
         self.keeper.close()
-
-    def _load_learned(self) -> Learned:
-        vocab_size = self.model.vocab_size
-        learned = Learned.empty(vocab_size)
-        data = self._database.successors.load(self.model.fingerprint)
-        if data is not None:
-            try:
-                table = SuccessorTable.from_bytes(data)
-                if table.vocab_size == vocab_size:
-                    learned.successors = table
-                else:
-                    logger.warning("the saved successors are of another vocabulary and start empty")
-            except SuccessorFormatError as error:
-                logger.warning("the saved successors are not usable and start empty: %s", error)
-        return learned
-
-    def _save_learned(self) -> None:
-        if self._has_learned:
-            self._has_learned = False
-            self._database.successors.save(
-                self.model.fingerprint, self._learned.successors.to_bytes()
-            )
-        self._learned_saved_at = time.monotonic()
 
 
 def _plain(name: object) -> str:

@@ -36,7 +36,7 @@ class Bench(Protocol):
 
     @property
     def ready_state(self) -> EngineState:
-        """What to show once it is loaded."""
+        """What to show once it is loaded, and after every piece of housekeeping."""
         ...
 
     def begin(self) -> None:
@@ -215,6 +215,7 @@ class Worker(Generic[BenchT]):
                     return self._running
                 self._has_idle_work = False
             has_more = self._guarded("idle work", bench.do_idle_work)
+            self._show(bench.ready_state)
             seconds = 0.0 if has_more else IDLE_SECONDS
             if has_more:
                 self.request_idle_work()

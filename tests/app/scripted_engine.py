@@ -181,6 +181,9 @@ class ScriptedEngine:
         session.token_ids = [*prompt, *emitted]
         yield Finished(tuple(emitted), reason, stats)
 
+    def prime(self, model: Any, successors: Any, prefix_ids: Sequence[int]) -> Iterator[float]:
+        return iter(())
+
     def length_of_step(self, index: int) -> int:
         """Ids of a step of an answer."""
         return self.step_length

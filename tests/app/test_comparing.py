@@ -469,12 +469,16 @@ def test_it_leaves_nothing_behind(start: Start, database: Database) -> None:
     answered(service, "before")
     bench = service._worker.bench
     assert bench is not None
-    before = service.trie_statistics(), dict(bench._sessions), bench._learned.successors.to_bytes()
+    before = (
+        service.trie_statistics(),
+        dict(bench._sessions),
+        bench._kept.learned.successors.to_bytes(),
+    )
     compared(service)
     assert (
         service.trie_statistics(),
         dict(bench._sessions),
-        bench._learned.successors.to_bytes(),
+        bench._kept.learned.successors.to_bytes(),
     ) == before
     assert engine.requests[-1].learned is not engine.requests[0].learned
     assert [session.is_closed for session in engine.sessions] == [False, True, True]

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from app.services import AnswerOptions, ChatService, ServiceConfig
+from app.services import AnswerOptions, ChatService, ServiceConfig, workbench
+from app.services.learned_keeper import LearnedKeeper
 from app.services.trie_keeper import TrieKeeper
 from app.services.workbench import Workbench
 from lookahead.trie import MAX_TAIL_LENGTH
@@ -99,14 +100,12 @@ def test_a_chat_deleted_while_the_model_loads_is_not_drafted_from(
     service.ask(None, "secret", AnswerOptions()).wait_until_over(WAIT)
     service.close()
     again = ChatService(service._config, engine=ScriptedEngine())
-    load_learned = Workbench._load_learned
 
-    def delete_then_load(bench: Workbench) -> Any:
-        assert len(bench.keeper.trie.sequence_ids) == 1
+    def delete_then_load(*arguments: Any) -> LearnedKeeper:  # the Trie is read by then
         again.delete_conversation(again.conversations()[0].id)
-        return load_learned(bench)
+        return LearnedKeeper(*arguments)
 
-    monkeypatch.setattr(Workbench, "_load_learned", delete_then_load)
+    monkeypatch.setattr(workbench, "LearnedKeeper", delete_then_load)
     again.start()
     assert trie_of(again).sequence_ids == frozenset()
     again.close()

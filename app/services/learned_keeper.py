@@ -1,0 +1,73 @@
+"""Keeps what drafting has learned about one model: loaded at start, saved now and then.
+
+Knows the database and the engine's formats. Owned by the workbench, used in the worker's thread.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from lookahead.blob import BlobFormatError
+from lookahead.learned import Learned
+from lookahead.step_costs import StepCosts
+from lookahead.successors import SuccessorTable
+from storage import Database
+
+__all__ = ["LearnedKeeper"]
+
+logger = logging.getLogger(__name__)
+
+_SAVE_SECONDS = 60.0  # at least between two saves
+_PartT = TypeVar("_PartT")
+
+
+class LearnedKeeper:
+    """The `Learned` of one model, as it was saved last; what cannot be read starts empty.
+
+    Attributes:
+        learned: to draft by and to feed.
+        has_news: whether it has learned something since it was saved; set by whoever feeds it.
+    """
+
+    def __init__(self, database: Database, model_fingerprint: str, vocab_size: int) -> None:
+        self._database = database
+        self._fingerprint = model_fingerprint
+        self.has_news = False
+        self._saved_at = time.monotonic()
+        self.learned = learned = Learned.empty(vocab_size)
+        successors = _read(
+            "successors", database.successors.load(model_fingerprint), SuccessorTable.from_bytes
+        )
+        if successors is not None and successors.vocab_size == vocab_size:
+            learned.successors = successors
+        elif successors is not None:
+            logger.warning("the saved successors are of another vocabulary and start empty")
+        step_costs = _read(
+            "step costs", database.step_costs.load(model_fingerprint), StepCosts.from_bytes
+        )
+        learned.step_costs = step_costs or learned.step_costs
+
+    def save_if_due(self) -> None:
+        """Save, unless it was done a moment ago."""
+        if time.monotonic() - self._saved_at > _SAVE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """Save what is new."""
+        if self.has_news:
+            self.has_news = False
+            self._database.successors.save(self._fingerprint, self.learned.successors.to_bytes())
+            self._database.step_costs.save(self._fingerprint, self.learned.step_costs.to_bytes())
+        self._saved_at = time.monotonic()
+
+
+def _read(what: str, data: bytes | None, read: Callable[[bytes], _PartT]) -> _PartT | None:
+    """A saved part; None where there is none, or it is damaged, which the log is told."""
+    if data is None:
+        return None
+    try:
+        return read(data)
+    except BlobFormatError as error:
+        logger.warning("the saved %s are not usable and start empty: %s", what, error)
+        return None

@@ -1,0 +1,120 @@
+"""Priming in the app: in idle time, seen by the page, in nobody's way."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.presenters import engine_line
+from app.services import ChatService, worker
+from app.services.primer import PRIMING_SETTING
+from lookahead.successors import SuccessorTable
+from storage import Database
+from tests.app.asking import Start, answered, wait_for
+from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine
+
+PRIMED_ROW = np.arange(8, dtype=np.int32)
+
+
+class PrimedEngine(ScriptedEngine):
+    """Primes ten tokens a batch, a permit each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches = threading.Semaphore(0)
+        self.prefixes: list[Sequence[int]] = []
+        self.starts: list[float] = []
+
+    def prime(
+        self, model: Any, successors: SuccessorTable, prefix_ids: Sequence[int]
+    ) -> Iterator[float]:
+        self.prefixes.append(prefix_ids)
+        self.starts.append(successors.known_share)
+        while len(token_ids := successors.unknown_ids(10)):
+            self.batches.acquire(timeout=20)
+            successors.update(token_ids, np.tile(PRIMED_ROW, (len(token_ids), 1)))
+            yield successors.known_share
+
+
+@pytest.fixture(autouse=True)
+def _idle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
+
+
+def status_line(service: ChatService) -> str:
+    return engine_line(service.state)["text"]
+
+
+def test_its_progress_is_in_the_status_line_until_it_is_done(start: Start) -> None:
+    engine = PrimedEngine()
+    service = start(engine)
+    engine.batches.release(13)
+    wait_for(lambda: "Preparing drafts: 50 % of the vocabulary" in status_line(service))
+    engine.batches.release(100)
+    wait_for(lambda: "Preparing" not in status_line(service))
+    assert ByteTokenizer().decode(engine.prefixes[0]).endswith("assistant\n")
+
+
+def test_a_question_waits_for_one_batch_at_most(start: Start) -> None:
+    engine = PrimedEngine()
+    service = start(engine)
+    wait_for(lambda: bool(engine.starts))
+    thread = threading.Timer(0.0, answered, (service, "now"))
+    thread.start()
+    wait_for(lambda: bool(service._worker._tasks))
+    engine.batches.release()
+    thread.join(20)
+    assert len(engine.requests) == 1, "answered with one batch done"
+
+
+def test_after_a_restart_it_goes_on_where_it_was(start: Start, database: Database) -> None:
+    engine = PrimedEngine()
+    service = start(engine)
+    engine.batches.release(5)
+    wait_for(lambda: "Preparing" in status_line(service))
+    engine.batches.release(100)
+    wait_for(lambda: "Preparing" not in status_line(service))
+    data = database.successors.load("scripted-model")
+    assert data is not None, "what is complete is saved at once"
+    assert SuccessorTable.from_bytes(data).known_share == 1.0
+    service.close()
+    table = SuccessorTable.from_bytes(data)
+    table._top_ids[100:] = -1  # as if it had been broken off
+    database.successors.save("scripted-model", table.to_bytes())
+    again = PrimedEngine()
+    service = start(again)
+    wait_for(lambda: bool(again.starts))
+    assert again.starts == [pytest.approx(100 / 259)]
+    again.batches.release(100)
+
+
+def test_what_was_primed_is_saved_when_the_program_ends(start: Start, database: Database) -> None:
+    engine = PrimedEngine()
+    service = start(engine)
+    engine.batches.release(3)
+    wait_for(lambda: "Preparing" in status_line(service))
+    closing = threading.Thread(target=service.close)
+    closing.start()
+    engine.batches.release(100)  # the batch that runs ends
+    closing.join(20)
+    data = database.successors.load("scripted-model")
+    assert data is not None
+    assert SuccessorTable.from_bytes(data).successors(0) == PRIMED_ROW.tolist()
+
+
+def test_switched_off_on_the_page_it_rests(start: Start, database: Database) -> None:
+    database.settings.set(PRIMING_SETTING, False)
+    engine = PrimedEngine()
+    service = start(engine)
+    answered(service, "one")
+    assert engine.starts == []
+    service.set_priming(True)
+    engine.batches.release(1)
+    wait_for(lambda: "Preparing drafts: 3 %" in status_line(service))
+    service.set_priming(False)
+    engine.batches.release(1)  # one that may have begun
+    wait_for(lambda: "switched off" in status_line(service))
+    assert service.priming is False
+    assert database.settings.get(PRIMING_SETTING) is False
