@@ -4,6 +4,7 @@ Knows no model, no Trie and no text. Built by drafters, read by the adapter (mas
 by the acceptance walk and by the page.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -70,6 +71,25 @@ class DraftTree:
             if parent >= 0:
                 children[parent][self.token_ids[node]] = node
         return children
+
+    def subtree(self, nodes: Sequence[int]) -> "DraftTree":
+        """The tree of these nodes alone, ascending, each with its parent among them."""
+        if len(nodes) == self.width:
+            return self
+        new_index = {node: index for index, node in enumerate(nodes)}
+        return DraftTree(
+            token_ids=tuple(self.token_ids[node] for node in nodes),
+            parents=(-1, *[new_index[self.parents[node]] for node in nodes[1:]]),
+            sources=tuple(self.sources[node] for node in nodes),
+            probabilities=tuple(self.probabilities[node] for node in nodes),
+            positions=tuple(self.positions[node] for node in nodes),
+            match_length=self.match_length,
+        )
+
+    def likeliest(self, width: int) -> "DraftTree":
+        """The subtree of its `width` likeliest nodes, of equal ones the earlier, order kept."""
+        by_probability = sorted(range(self.width), key=lambda node: -self.probabilities[node])
+        return self.subtree(sorted(by_probability[: max(1, width)]))
 
     def path(self, node: int) -> list[int]:
         """Node indexes from the root to `node`, both included."""

@@ -1,7 +1,237 @@
-"""What a decode step takes here, by rows and context. Knows numbers only."""
+"""What a decode step takes here: milliseconds by rows, nodes, leaves and context.
 
-__all__ = ["StepCosts"]
+Knows numbers only: no model, no clock. Kept per model, device and threads with the rest of what was
+learned; the draft policy asks it before every step and tells it after. There is no measuring pause:
+a prior gives the shape of the curve, the first real step its scale, the later ones both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lookahead.blob import BlobFormatError, pack_arrays, unpack_arrays
+
+__all__ = ["CostPrior", "StepCostFormatError", "StepCosts", "StepCurve", "StepShapes"]
+
+FloatArray = NDArray[np.float64]
+
+HEADER = "step costs 1"
+_KNOTS = (1, 2, 4, 8, 16, 32, 64)  # rows; between two the cost is straight
+_PER_CONTEXT = 1000.0  # tokens of context are counted in thousands
+
+_UNIT = 50.0  # milliseconds of a one-row step before anything was seen: a guess
+_UNIT_SPREAD = 10.0  # and how wrong it may be, in its own size: the first step decides
+# How wrong the shape of a curve may be. Two tables of the same machine, measured at different
+# loads, differ by 0.15 of a one-row step from one knot to the next; node and context costs by half.
+_KNOT_SPREAD = 0.15
+_OTHER_SPREAD = 0.5
+# Steps of one shape in a row, on a machine with other work: 8 % around their median, the load
+# itself drifting by about 6 % from one step to the next. A curve is forgotten over 1,000 steps.
+_NOISE = 0.08
+_LOAD_DRIFT = 2.0
+_FORGETTING = 0.001
+_OUTLIER = 3.0  # standard deviations; a step further off counts as one that far
+
+
+class StepCostFormatError(BlobFormatError):
+    """The bytes are damaged or of another version. Start with nothing learned."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostPrior:
+    """The shape of a cost curve before a step was seen; a step over one row is 1.
+
+    Args:
+        rows: at 1, 2, 4, 8, 16, 32 and 64 rows.
+        context: a thousand tokens of context, for the whole step.
+        row_context: the same, for each further row.
+        node, leaf, node_context: strict attention, which runs node by node: a node, rearranging
+            for a branch, and a node's share per thousand tokens of context.
+    """
+
+    rows: tuple[float, ...]
+    context: float = 0.05
+    row_context: float = 0.004
+    node: float = 0.0
+    leaf: float = 0.0
+    node_context: float = 0.0
+
+    @classmethod
+    def of(cls, *, is_cpu: bool, is_wide: bool, strict: bool) -> "CostPrior":
+        """Measured with the embedded model on a CPU (docs/lab-log.md); flat is a GPU's reading.
+
+        Args:
+            is_wide: weights of four bytes and more, whose products over rows a CPU is slow at.
+        """
+        if not is_cpu:
+            rows = (1.0, 1.0, 1.01, 1.02, 1.03, 1.05, 1.10)
+        elif is_wide:
+            rows = (1.0, 1.5, 1.6, 1.9, 2.15, 2.8, 4.2)
+        else:
+            rows = (1.0, 1.05, 1.1, 1.2, 1.4, 1.9, 2.8)
+        if not strict:
+            return cls(rows)
+        return cls(rows, row_context=0.0, node=0.02, leaf=0.01, node_context=0.06)
+
+    def as_array(self) -> FloatArray:
+        """In the order of the features."""
+        others = (self.context, self.row_context, self.node, self.leaf, self.node_context)
+        return np.array((*self.rows, *others), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class StepShapes:
+    """Shapes of steps, one an entry: rows with padding, nodes with the root, and leaves."""
+
+    rows: Sequence[int]
+    nodes: Sequence[int]
+    leaves: Sequence[int]
+
+    def features(self, context_length: int) -> FloatArray:
+        """[shapes, features] what each is charged for."""
+        rows = np.asarray(self.rows, np.float64)
+        nodes = np.asarray(self.nodes, np.float64)
+        context = context_length / _PER_CONTEXT
+        features = np.empty((len(rows), len(_KNOTS) + 5))
+        features[:, : len(_KNOTS)] = _hats(rows)
+        others = features[:, len(_KNOTS) :]
+        others[:, 0] = context
+        others[:, 1] = (rows - 1) * context
+        others[:, 2] = nodes - 1
+        others[:, 3] = np.asarray(self.leaves) - 1
+        others[:, 4] = nodes * context
+        return features
+
+
+def _hats(rows: FloatArray) -> FloatArray:
+    """[shapes, knots] weights with which the knots around a row count give its cost."""
+    knots = np.array(_KNOTS, np.float64)
+    right = np.clip(np.searchsorted(knots, rows, side="left"), 1, len(knots) - 1)
+    share = (rows - knots[right - 1]) / (knots[right] - knots[right - 1])
+    hats = np.zeros((len(rows), len(knots)))
+    at = np.arange(len(rows))
+    hats[at, right - 1], hats[at, right] = 1 - share, share
+    return hats
+
+
+class StepCurve:
+    """One mode's costs: a linear model of the features, followed by a Kalman filter.
+
+    What slows the whole machine down moves all costs together, and fast; the shape of the curve
+    moves slowly, and what is learned at one row count tells of those beside it.
+    """
+
+    def __init__(self, mean: FloatArray, covariance: FloatArray, drift: FloatArray) -> None:
+        self.mean = mean  # [features] milliseconds
+        self.covariance = covariance  # [features, features]
+        self._drift = drift  # [features, features] of the shape, for a one-row step of 1 ms
+        self._started: set[int] = set()
+
+    @classmethod
+    def from_prior(cls, prior: CostPrior) -> Self:
+        """Nothing seen yet."""
+        mean = _UNIT * prior.as_array()
+        drift = _shape_spread(prior)
+        covariance = _UNIT**2 * drift + _UNIT_SPREAD**2 * np.outer(mean, mean)
+        return cls(mean, covariance, drift)
+
+    @classmethod
+    def resumed(cls, prior: CostPrior, mean: FloatArray, covariance: FloatArray) -> Self:
+        """What was learned before goes on."""
+        return cls(mean, covariance, _shape_spread(prior))
+
+    def milliseconds(self, shapes: StepShapes, context_length: int) -> FloatArray:
+        """[shapes] what each would take; never less than a smaller one given before it."""
+        costs = shapes.features(context_length) @ self.mean
+        floor = max(float(costs[0]), 1e-3)
+        return np.maximum.accumulate(np.maximum(costs, floor))
+
+    def observe(
+        self, rows: int, nodes: int, leaves: int, context_length: int, milliseconds: float
+    ) -> None:
+        """Learn from a step that took so long; not from the first of so many rows.
+
+        The first one since the program started sets kernels up.
+        """
+        if rows not in self._started:
+            self._started.add(rows)
+            return
+        shape = StepShapes((rows,), (nodes,), (leaves,)).features(context_length)[0]
+        unit = max(float(self.mean[0]), 1e-3)
+        drift = _LOAD_DRIFT**2 * np.outer(self.mean, self.mean) + unit**2 * self._drift
+        prior = (1 - _FORGETTING) * self.covariance + _FORGETTING * drift
+        expected = float(shape @ self.mean)
+        weighted = prior @ shape
+        variance = float(shape @ weighted) + (_NOISE * max(expected, milliseconds)) ** 2
+        limit = _OUTLIER * variance**0.5
+        surprise = min(max(milliseconds - expected, -limit), limit)
+        self.mean = self.mean + weighted * (surprise / variance)
+        covariance = prior - np.outer(weighted, weighted) / variance
+        self.covariance = (covariance + covariance.T) / 2
+
+
+def _shape_spread(prior: CostPrior) -> FloatArray:
+    """[features, features] how far a shape may be from its prior.
+
+    Costs at the knots wander from one to the next, so that neighbours are wrong together.
+    """
+    values = prior.as_array()
+    steps = np.arange(len(_KNOTS), dtype=np.float64)
+    spread = np.zeros((len(values), len(values)))
+    scale = values[: len(_KNOTS)]
+    walk = np.minimum.outer(steps, steps)
+    spread[: len(_KNOTS), : len(_KNOTS)] = _KNOT_SPREAD**2 * walk * np.outer(scale, scale)
+    others = np.arange(len(_KNOTS), len(values))
+    spread[others, others] = (_OTHER_SPREAD * values[others]) ** 2
+    return spread
 
 
 class StepCosts:
-    """Milliseconds of a whole step; nothing is measured yet."""
+    """The curves of one model on one machine, by mode."""
+
+    def __init__(self) -> None:
+        self._curves: dict[str, StepCurve] = {}
+        self._known: dict[str, tuple[FloatArray, FloatArray]] = {}  # read, not asked for yet
+
+    def curve(self, mode: str, prior: CostPrior) -> StepCurve:
+        """The costs of a mode, `strict` or `flexible`; `prior` where nothing was learned yet."""
+        if mode not in self._curves:
+            known = self._known.pop(mode, None)
+            self._curves[mode] = (
+                StepCurve.resumed(prior, *known) if known else StepCurve.from_prior(prior)
+            )
+        return self._curves[mode]
+
+    def to_bytes(self) -> bytes:
+        """Serialize."""
+        learned = {name: (curve.mean, curve.covariance) for name, curve in self._curves.items()}
+        arrays: dict[str, NDArray[np.generic]] = {}
+        for mode, (mean, covariance) in {**self._known, **learned}.items():
+            arrays[f"{mode} mean"] = mean
+            arrays[f"{mode} covariance"] = covariance
+        return pack_arrays(HEADER, arrays)
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Self:
+        """Read what `to_bytes` wrote. Raises StepCostFormatError for anything else."""
+        size = len(_KNOTS) + 5
+        costs = cls()
+        try:
+            arrays = unpack_arrays(HEADER, blob)
+            for name in arrays:
+                mode, kind = name.rsplit(" ", 1)
+                if kind != "mean":
+                    continue
+                mean = np.asarray(arrays[name], np.float64)
+                covariance = np.asarray(arrays[f"{mode} covariance"], np.float64)
+                if mean.shape != (size,) or covariance.shape != (size, size):
+                    raise BlobFormatError("These step costs have another number of features.")
+                if not (np.isfinite(mean).all() and np.isfinite(covariance).all() and mean[0] > 0):
+                    raise BlobFormatError("These step costs are no numbers of milliseconds.")
+                costs._known[mode] = (mean, covariance)
+        except (BlobFormatError, KeyError, ValueError) as error:
+            raise StepCostFormatError(f"{error} Start with nothing learned.") from error
+        return costs

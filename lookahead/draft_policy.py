@@ -1,0 +1,214 @@
+"""The draft policy: how much of a draft to verify here and now, and whether to draft at all.
+
+Knows draft trees, costs and what came of earlier steps of the same answer; no model, no store. The
+decode loop asks it before every step and tells it after. Nothing it does changes a text.
+
+Cost is counted in plain steps: what a step with nothing drafted takes at the same moment. Of every
+draft the subtree is taken that maximises tokens − rate × cost, where the rate is the tokens per
+plain step lately achieved: the best choice for a long run, where a step's own ratio is not.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookahead.draft import DraftTree, TokenSource
+from lookahead.drafter import MIN_PROBABILITY
+from lookahead.step_costs import StepCurve, StepShapes
+
+__all__ = ["DraftPolicy", "PolicyStep"]
+
+_RATE_MEMORY = 8.0  # steps over which the rate is taken
+_LOOK_MEMORY = 8.0  # looks over which is taken what looking gives and costs
+_TRUST_STEP = 0.7  # log-odds that a surprise moves the trust in a source
+_MAX_TRUST = 6.0  # log-odds up or down
+_NEVER, _SURELY = 1e-6, 0.99  # of a child behind its parent; certainty is not believed
+_DOUBT = 0.5  # of the cheapest node's price: a draft may leave out what is less likely still
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStep:
+    """A decode step as the policy wants it told.
+
+    Args:
+        rows: of the forward, padding included; `width` without it.
+        context_length: committed tokens before it.
+        token_ids: accepted tokens and the bonus.
+        look_seconds: looking for a draft and choosing; `seconds`: the rest of the step.
+    """
+
+    rows: int
+    width: int
+    context_length: int
+    token_ids: Sequence[int]
+    look_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What was chosen for one step; `draft` is the whole of what was found, None: not looked for.
+
+    Args:
+        cost: of the step, in plain steps.
+        is_paused: nothing is verified, since it would not pay.
+    """
+
+    draft: DraftTree | None = None
+    num_leaves: int = 1
+    cost: float = 1.0
+    is_paused: bool = False
+
+
+class DraftPolicy:
+    """The choice for one answer.
+
+    Args:
+        curve: costs in this answer's mode; learns from every step.
+        row_class: row counts allowed, ascending; empty: any.
+        max_width: nodes of a draft at most, root included.
+        probe_interval: steps from one look to the next while looking does not pay.
+    """
+
+    def __init__(
+        self, curve: StepCurve, row_class: Sequence[int], *, max_width: int, probe_interval: int
+    ) -> None:
+        self._curve = curve
+        self._probe_interval = probe_interval
+        self._rows = [
+            next((rows for rows in row_class if rows >= width), width)
+            for width in range(1, max_width + 1)
+        ]
+        self._trust: dict[TokenSource, float] = {}
+        self._tokens = self._cost = _RATE_MEMORY  # one token a plain step, to begin with
+        self._look_value = 1.0  # what a look gained lately, in plain steps: hope, to begin with
+        self._look_cost = 0.0  # what it took
+        self._steps_since_look = 0
+        self._is_promising = True  # the last look had the next token
+        self._choice = _Choice()
+        self.min_probability = MIN_PROBABILITY  # no node less likely is worth its row
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to look for a draft in this step: not while looking costs more than it gives."""
+        return (
+            self._is_promising
+            or self._look_value >= self._rate * self._look_cost
+            or self._steps_since_look >= self._probe_interval - 1
+        )
+
+    @property
+    def _rate(self) -> float:
+        """Tokens per plain step lately achieved; a plain step gives one."""
+        return max(1.0, self._tokens / self._cost)
+
+    def pause(self) -> None:
+        """Nothing is looked for in this step, since it is not due."""
+        self._choice = _Choice(is_paused=True)
+
+    def choose(self, draft: DraftTree, context_length: int) -> DraftTree:
+        """The subtree of a draft that is worth verifying; the root alone where none is."""
+        reached = self._reached(draft)
+        order = sorted(range(draft.width), key=lambda node: (-reached[node], node))
+        order = order[: len(self._rows)]
+        widths = range(1, len(order) + 1)
+        leaves = _leaf_counts(draft.parents, order)
+        shapes = StepShapes(self._rows[: len(order)], widths, leaves)
+        costs = self._curve.milliseconds(shapes, context_length)
+        costs /= costs[0]
+        worth = np.cumsum([reached[node] for node in order]) - self._rate * costs
+        best = int(np.argmax(worth))
+        self._choice = _Choice(
+            *(draft, leaves[best], float(costs[best])), is_paused=best == 0 < len(order) - 1
+        )
+        if len(order) > 1:
+            cheapest = float(np.diff(costs).min())
+            self.min_probability = max(MIN_PROBABILITY, _DOUBT * self._rate * cheapest)
+        self._look_value += (float(worth[best] - worth[0]) - self._look_value) / _LOOK_MEMORY
+        return draft.subtree(sorted(order[: best + 1]))
+
+    def observe(self, step: PolicyStep) -> bool:
+        """Learn what the step took, and whether the draft, verified or not, had what came.
+
+        Returns whether drafting is paused: nothing was verified, since it would not have paid.
+        """
+        choice, self._choice = self._choice, _Choice()
+        plain = StepShapes((self._rows[0],), (1,), (1,))
+        plain_milliseconds = float(self._curve.milliseconds(plain, step.context_length)[0])
+        look_cost = 1000 * step.look_seconds / plain_milliseconds
+        self._tokens += len(step.token_ids) - self._tokens / _RATE_MEMORY
+        self._cost += choice.cost + look_cost - self._cost / _RATE_MEMORY
+        self._curve.observe(
+            *(step.rows, step.width, choice.num_leaves),
+            context_length=step.context_length,
+            milliseconds=1000 * step.seconds,
+        )
+        if choice.draft is None:
+            self._steps_since_look += 1
+            return choice.is_paused
+        self._steps_since_look = 0
+        self._look_cost += (look_cost - self._look_cost) / _LOOK_MEMORY
+        self._is_promising = self._compare(choice.draft, step.token_ids)
+        return choice.is_paused
+
+    def _reached(self, draft: DraftTree) -> list[float]:
+        """Probability of each node, by how far its source was to be trusted in this answer."""
+        shares = [
+            1.0 if parent < 0 else self._trusted(_share(draft, node), draft.sources[node])
+            for node, parent in enumerate(draft.parents)
+        ]
+        totals = [0.0] * draft.width
+        for node, parent in enumerate(draft.parents[1:], 1):
+            totals[parent] += shares[node]
+        reached = [1.0]
+        for node, parent in enumerate(draft.parents[1:], 1):
+            reached.append(reached[parent] * shares[node] / max(1.0, totals[parent]))
+        return reached
+
+    def _trusted(self, share: float, source: TokenSource) -> float:
+        odds = share / (1 - share) * math.exp(self._trust.get(source, 0.0))
+        return odds / (1 + odds)
+
+    def _compare(self, draft: DraftTree, token_ids: Sequence[int]) -> bool:
+        """Move the trust in each source by what came; whether the draft had the first token.
+
+        A node's children are judged wherever the model's own token behind that node is known, also
+        those that were not verified: so a draft that was left out is a free probe.
+        """
+        children = draft.children()
+        node = 0
+        for depth, token_id in enumerate(token_ids):
+            for child_id, child in children[node].items():
+                source = draft.sources[child]
+                trusted = self._trusted(_share(draft, child), source)
+                moved = self._trust.get(source, 0.0) + _TRUST_STEP * (
+                    (child_id == token_id) - trusted
+                )
+                self._trust[source] = min(max(moved, -_MAX_TRUST), _MAX_TRUST)
+            found = children[node].get(token_id)
+            if found is None:
+                return depth > 0
+            node = found
+        return True
+
+
+def _share(draft: DraftTree, node: int) -> float:
+    """Probability of a node among those behind its parent, between never and surely."""
+    share = draft.probabilities[node] / max(draft.probabilities[draft.parents[node]], _NEVER)
+    return min(max(share, _NEVER), _SURELY)
+
+
+def _leaf_counts(parents: Sequence[int], order: Sequence[int]) -> list[int]:
+    """Leaves of the tree of the first 1, 2, … nodes of `order`, in which a parent comes first."""
+    counts: list[int] = []
+    has_child = [False] * len(parents)
+    leaves = 1
+    for node in order:
+        parent = parents[node]
+        if parent >= 0:
+            leaves += has_child[parent]
+            has_child[parent] = True
+        counts.append(leaves)
+    return counts

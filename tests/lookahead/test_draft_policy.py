@@ -1,0 +1,176 @@
+"""The draft policy on trees and costs made by hand: how much is verified, and when it is not."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from lookahead.draft import DraftTree, TokenSource
+from lookahead.draft_policy import DraftPolicy, PolicyStep
+from lookahead.step_costs import CostPrior, StepCurve
+
+CONTEXT = 300
+FLAT = CostPrior((1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0), context=0.0, row_context=0.0)
+DEAR = CostPrior((1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), context=0.0, row_context=0.0)
+JUMP = CostPrior((1.0, 3.0, 3.0, 3.0, 3.1, 3.1, 3.1), context=0.0, row_context=0.0)
+STRICT = CostPrior((1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0), 0.0, 0.0, node=0.3)
+
+
+def policy(prior: CostPrior, row_class: Sequence[int] = (), interval: int = 8) -> DraftPolicy:
+    curve = StepCurve.from_prior(prior)
+    return DraftPolicy(curve, row_class, max_width=32, probe_interval=interval)
+
+
+def chain(*shares: float, source: TokenSource = TokenSource.HISTORY) -> DraftTree:
+    """Tokens 1, 2, 3, … behind token 0, each with its probability behind the one before."""
+    probabilities = [1.0]
+    for share in shares:
+        probabilities.append(probabilities[-1] * share)
+    width = len(probabilities)
+    return DraftTree(
+        token_ids=tuple(range(width)),
+        parents=tuple(range(-1, width - 1)),
+        sources=(TokenSource.MODEL, *[source] * (width - 1)),
+        probabilities=tuple(probabilities),
+        positions=(-1,) * width,
+    )
+
+
+def tell(
+    policy: DraftPolicy,
+    token_ids: Sequence[int],
+    *,
+    width: int = 1,
+    rows: int | None = None,
+    look: float = 0.01,
+) -> bool:
+    """A step as the policy is told of it: 50 ms, of it looking for a draft `look` of a step."""
+    step = PolicyStep(
+        rows=rows or width,
+        width=width,
+        context_length=CONTEXT,
+        token_ids=token_ids,
+        look_seconds=0.05 * look,
+        seconds=0.05,
+    )
+    return policy.observe(step)
+
+
+def test_where_rows_are_free_all_of_a_draft_is_verified() -> None:
+    draft = chain(0.9, 0.5, 0.5, 0.1)
+    assert policy(FLAT).choose(draft, CONTEXT) == draft
+
+
+def test_nothing_is_verified_that_costs_more_than_it_gives() -> None:
+    chosen = policy(DEAR)
+    assert chosen.choose(chain(0.95, 0.9), CONTEXT).width == 1, "a row costs a whole step"
+    assert tell(chosen, [1]), "drafting is paused, and says so"
+
+
+def test_nodes_are_taken_up_to_the_one_that_costs_more_than_it_gives() -> None:
+    tree = policy(STRICT).choose(chain(0.9, 0.8, 0.8, 0.3, 0.9), CONTEXT)
+    assert tree.width == 4, "0.9, 0.72 and 0.58 are more than 0.3, 0.17 is not"
+
+
+def test_a_jump_in_the_cost_is_crossed_by_all_that_stands_behind_it() -> None:
+    """No single node is worth the second row's price of two steps; eleven of them are."""
+    assert policy(JUMP).choose(chain(0.9, 0.9), CONTEXT).width == 1
+    assert policy(JUMP).choose(chain(*[0.95] * 11), CONTEXT).width == 12
+
+
+def test_rows_that_are_padded_anyway_are_filled() -> None:
+    draft = chain(0.5, 0.3, 0.3, 0.3)
+    assert policy(DEAR).choose(draft, CONTEXT).width == 1
+    assert policy(DEAR, row_class=(4, 8)).choose(draft, CONTEXT).width == 4
+
+
+def test_a_likely_branch_goes_before_an_unlikely_one() -> None:
+    draft = DraftTree(
+        token_ids=(0, 1, 2, 3),
+        parents=(-1, 0, 1, 0),
+        sources=(TokenSource.MODEL, *[TokenSource.HISTORY] * 3),
+        probabilities=(1.0, 0.5, 0.1, 0.4),
+        positions=(-1,) * 4,
+    )
+    tree = policy(STRICT).choose(draft, CONTEXT)
+    assert (tree.token_ids, tree.parents) == ((0, 1, 3), (-1, 0, 0))
+
+
+def test_the_faster_it_goes_the_more_a_row_must_give() -> None:
+    """A step that takes longer is paid for with the tokens that others would give meanwhile."""
+    draft = chain(*[0.9] * 12)
+    chosen = policy(STRICT)
+    at_first = chosen.choose(draft, CONTEXT).width
+    for _ in range(30):
+        chosen.choose(draft, CONTEXT)
+        tell(chosen, range(1, 13), width=12)
+    # Trust that grew would hide it: the next draft is of another source.
+    tree = chosen.choose(chain(*[0.9] * 12, source=TokenSource.OUTPUT), CONTEXT)
+    assert tree.width < at_first
+
+
+def test_a_source_that_is_always_wrong_is_believed_less_and_the_others_as_before() -> None:
+    chosen = policy(STRICT)
+    for _ in range(12):
+        chosen.choose(chain(0.9, 0.9), CONTEXT)
+        tell(chosen, [77])
+    assert chosen.choose(chain(0.9, 0.9), CONTEXT).width == 1
+    assert chosen.choose(chain(0.9, 0.9, source=TokenSource.OUTPUT), CONTEXT).width == 3
+
+
+def test_a_draft_that_was_left_out_is_a_free_probe() -> None:
+    """Nothing of it is verified, but the model's next token tells whether it was right."""
+    chosen = policy(STRICT)
+    for _ in range(12):
+        chosen.choose(chain(0.9, 0.9), CONTEXT)
+        tell(chosen, [77])
+    widths = []
+    for _ in range(9):
+        widths.append(chosen.choose(chain(0.9, 0.9), CONTEXT).width)
+        tell(chosen, [1])
+    assert widths[0] == 1, "it is left out"
+    assert widths[-1] > 1, "and comes back"
+
+
+def looks(chosen: DraftPolicy, num_steps: int, draft: DraftTree, token_id: int) -> list[int]:
+    """The steps of a run in which a draft was looked for."""
+    found = []
+    for step in range(num_steps):
+        if chosen.is_due:
+            found.append(step)
+            chosen.choose(draft, CONTEXT)
+        else:
+            chosen.pause()
+        tell(chosen, [token_id], look=0.01)
+    return found
+
+
+def test_where_looking_gives_nothing_it_is_done_now_and_then_only() -> None:
+    chosen = policy(DEAR, interval=8)
+    steps = looks(chosen, 200, chain(0.2), token_id=77)
+    late = [step for step in steps if step >= 100]
+    assert 10 <= len(late) <= 14
+    assert {later - earlier for earlier, later in pairwise(late)} == {8}
+
+
+def test_a_look_that_was_right_brings_back_the_next_ones() -> None:
+    chosen = policy(DEAR, interval=8)
+    looks(chosen, 100, chain(0.2), token_id=77)
+    steps = looks(chosen, 20, chain(0.2), token_id=1)
+    assert steps[0] < 8
+    assert steps == list(range(steps[0], 20))
+
+
+def test_nothing_found_is_not_a_pause() -> None:
+    chosen = policy(FLAT)
+    chosen.choose(DraftTree.root_only(0), CONTEXT)
+    assert not tell(chosen, [5])
+    chosen.pause()
+    assert tell(chosen, [5])
+    assert not tell(chosen, [5]), "at an end without room for a draft nothing is asked"
+
+
+def test_certainty_is_not_believed() -> None:
+    chosen = policy(STRICT)
+    for _ in range(20):
+        chosen.choose(chain(1.0, 1.0), CONTEXT)
+        tell(chosen, [77])
+    assert chosen.choose(chain(1.0, 1.0), CONTEXT).width == 1
