@@ -21,7 +21,8 @@ class AnswerLog:
     The first line is `["first", text, reused_length, prefilled_length, milliseconds]`, each other
     `[accepted_length, match_length, width, rows, milliseconds, draft_milliseconds, tokens]` with
     `[text, "model"]` or `[text, look, probability, origin]` per token; origin is null,
-    `[sequence id, offset]` or how many tokens back in this conversation. The texts, joined, are the
+    `[sequence id, offset]` or how many tokens back in this conversation. A step in which drafting
+    was paused has `true` at its end. The texts, joined, are the
     answer's, and no earlier line changes, except where a stop string takes back what was shown:
     then the last snapshot gives other lines. Where it is not known what text each token stands for,
     all texts are empty.
@@ -98,6 +99,7 @@ class AnswerLog:
             round(1000 * step.seconds, 1),
             round(1000 * step.draft_seconds, 1),
             tokens,
+            *([True] if step.paused else []),
         ]
 
     def _next_text(self, snapshot: AnswerSnapshot, length: int) -> str:

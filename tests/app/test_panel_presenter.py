@@ -123,6 +123,14 @@ def test_a_line_tells_what_was_accepted_and_from_where() -> None:
     assert value["max_length"] == DecodingConfig().max_draft_depth
 
 
+def test_a_line_tells_that_drafting_was_paused() -> None:
+    paused = replace(step(0, (1,)), paused=True)
+    assert [line[7:] for line in lines(panel_value([], snapshot("ab", (paused,)), labels))] == [
+        [],
+        [True],
+    ]
+
+
 def test_accepted_tokens_that_the_end_cut_off_are_counted_and_not_shown() -> None:
     cut = replace(step(0, (1,) * 6), token_ids=(0, 1), text_lengths=(1, 1))
     found = lines(panel_value([], snapshot("abc", (cut,)), labels))

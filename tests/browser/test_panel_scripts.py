@@ -341,6 +341,46 @@ def test_a_step_without_a_draft_and_a_hostile_quote_are_told_as_they_are(page: P
     assert page.evaluate("panel.of.quoted('a\u202eb\u2066c')") == "“abc”"
 
 
+def paused_step() -> list[Any]:
+    return [*step([], width=1, match=0), True]
+
+
+def test_a_paused_step_says_so_wherever_it_is_shown(page: Page) -> None:
+    update(page, value(1, [step([]), paused_step()]))
+    cells = page.locator("#panel .heatmap [data-step]")
+    assert cells.first.get_attribute("data-paused") is None
+    assert cells.last.get_attribute("aria-label") == "0, drafting paused"
+    expect(page.locator("#panel .paused-key")).to_be_visible()
+    cells.last.hover()
+    expect(page.locator("#panel-tooltip")).to_contain_text("drafting paused: not paying")
+    cells.last.click()
+    expect(page.locator("#panel .outcome")).to_have_text(
+        "Drafting was paused, since it would not have paid; the model added one token."
+    )
+    page.locator("#panel .table-reach").focus()
+    rows = page.locator("#panel .steps-table tbody tr")
+    assert [row.split("\t")[-1] for row in rows.all_inner_texts()] == ["", "paused"]
+    csv = page.evaluate(
+        "text => { const log = new panel.of.StepLog(); log.take(text);"
+        " return panel.of.csvOf(log); }",
+        value(1, [step([]), paused_step()])["steps"],
+    )
+    assert [line.split(",")[5] for line in csv.splitlines()] == ["paused", "", "0", "1"]
+    update(page, value(2, [step([])]))
+    expect(page.locator("#panel .paused-key")).to_be_hidden()
+
+
+def test_while_drafting_is_paused_the_status_tells_it(page: Page) -> None:
+    status = page.locator("#panel .panel-status")
+    steps = [step([]), *[paused_step() for _ in range(3)]]
+    update(page, value(1, steps))
+    expect(status).to_have_text("Decoding …")
+    update(page, value(1, [*steps, paused_step()], version=2))
+    expect(status).to_have_text("Decoding, drafting paused: not paying")
+    update(page, value(1, [*steps, paused_step(), step([])], version=3))
+    expect(status).to_have_text("Decoding …")
+
+
 def test_an_answer_that_failed_before_its_first_token_shows_no_empty_frame(page: Page) -> None:
     update(page, value(1, status="failed", numbers=[], summary=""))
     expect(page.locator("#panel .nothing")).to_be_visible()

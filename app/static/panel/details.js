@@ -122,7 +122,10 @@ class Details {
 function outcomeOf(step) {
   const drafted = step.width - 1;
   const hasOwn = step.tokens.some((token) => token.source === 'model');
-  if (drafted <= 0) return hasOwn ? 'Nothing was drafted; the model added one token.' : 'Nothing was drafted, and the answer ended there.';
+  if (drafted <= 0) {
+    const why = step.isPaused ? 'Drafting was paused, since it would not have paid' : 'Nothing was drafted';
+    return hasOwn ? `${why}; the model added one token.` : `${why}, and the answer ended there.`;
+  }
   if (step.acceptedLength === 0) {
     return `None of ${plural(drafted, 'drafted token')} accepted; ${hasOwn ? 'the model added its own' : 'the answer ended there'}.`;
   }

@@ -2,6 +2,8 @@
 const CELL_WIDTH = 24; // at least, gap included
 const ROW_HEADER_WIDTH = 36;
 
+const PAUSED_TIP = 'Steps in which nothing drafted was tried: by what steps cost here and what drafts gave lately, it would not have paid.';
+
 class Heatmap {
   constructor(onSelect, lifetime) {
     this.onSelect = onSelect;
@@ -16,6 +18,8 @@ class Heatmap {
     this.follower = new Follower(this.box);
     this.columns = 15;
     this.maxLength = 0;
+    this.pausedKey = makeTerm('drafting paused', PAUSED_TIP);
+    this.pausedKey.classList.add('paused-key');
     this.forget();
     this.grid.addEventListener('click', (event) => this.clicked(event));
     this.grid.addEventListener('keydown', (event) => this.pressed(event));
@@ -30,6 +34,7 @@ class Heatmap {
     this.colours = [];
     this.stop = null; // the cell that Tab goes to
     this.selected = null;
+    this.pausedKey.hidden = true;
     this.grid.replaceChildren();
     this.grid.hidden = true; // a grid without rows is none
     this.follower.rewind();
@@ -49,7 +54,7 @@ class Heatmap {
       step.style.color = ink;
       steps.append(step);
     }
-    this.key.replaceChildren(steps, make('span', '', 'accepted tokens, log scale'));
+    this.key.replaceChildren(steps, make('span', '', 'accepted tokens, log scale'), this.pausedKey);
   }
 
   colour(length) {
@@ -83,13 +88,18 @@ class Heatmap {
   }
 
   add(steps) {
-    for (const { index, acceptedLength } of steps) {
+    for (const { index, acceptedLength, isPaused } of steps) {
       const cell = make('div', '', String(acceptedLength));
       cell.setAttribute('role', 'gridcell');
       cell.dataset.step = index;
       cell.tabIndex = -1;
+      if (isPaused) {
+        cell.dataset.paused = '';
+        this.pausedKey.hidden = false;
+        cell.setAttribute('aria-label', '0, drafting paused');
+      }
       const { fill, ink } = this.colour(acceptedLength);
-      cell.style.background = fill;
+      cell.style.backgroundColor = fill;
       cell.style.color = ink;
       this.cells.push(cell);
       this.place(cell, index);

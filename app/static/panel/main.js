@@ -179,7 +179,6 @@ function render(value) {
   empty.hidden = value.answer !== null;
   content.hidden = value.answer === null;
   status.dataset.status = value.status;
-  setText(status, STATUSES[value.status] ?? '');
   running.hidden = (value.running ?? null) === null || value.running === value.answer;
   status.hidden = !running.hidden;
   answers.show(value.answers, value.answer);
@@ -188,6 +187,7 @@ function render(value) {
   heatmap.setScale(value.max_length);
   const fresh = log.take(value.steps);
   addSteps(fresh);
+  setText(status, value.status === 'decoding' && log.isPaused() ? `Decoding, ${PAUSED}` : STATUSES[value.status] ?? '');
   showParts(value);
   if (isAnew || fresh.steps.length) charts.draw(value.max_length);
   if (isLive(value) || isLive(before)) {

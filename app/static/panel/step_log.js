@@ -1,4 +1,6 @@
 // The steps of one answer, parsed from a string that only grows.
+const LATEST = 4; // steps: a single one that was not drafted for is nothing to tell
+
 class StepLog {
   constructor() {
     this.forget();
@@ -37,6 +39,12 @@ class StepLog {
     return fresh;
   }
 
+  // Whether the latest steps were all plain, since drafting would not have paid.
+  isPaused() {
+    const latest = this.steps.slice(-LATEST);
+    return latest.length === LATEST && latest.every((step) => step.isPaused);
+  }
+
   // The step that emitted the answer's token at a position; undefined for the first token.
   stepAt(position) {
     return this.steps.findLast((step) => step.position <= position);
@@ -48,10 +56,10 @@ function parseFirst([, text, reusedLength, prefilledLength, milliseconds]) {
 }
 
 // `position`: of its first token in the answer, counted from 0.
-function parseStep([acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, tokens], index, position) {
+function parseStep([acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, tokens, isPaused = false], index, position) {
   const parsed = tokens.map(([text, source, probability = null, origin = null]) => ({ text, source, probability, origin }));
   return {
-    index, position, acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, tokens: parsed,
+    index, position, acceptedLength, matchLength, width, rows, milliseconds, draftMilliseconds, isPaused, tokens: parsed,
     accepted: parsed.filter((token) => token.source !== 'model'),
   };
 }

@@ -1,11 +1,13 @@
 // What the tooltip of a step says: its outcome, and each passage that it was drafted from.
+const PAUSED = 'drafting paused: not paying';
 const MOST_QUOTED = 48; // characters
 const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]/g; // would turn round what the page says after them
 
 function stepTip(step, log, labels) {
   const line = (className, text) => make('p', className, text);
   const drafted = step.width - 1;
-  const outcome = drafted > 0 ? `${step.acceptedLength} of ${drafted} accepted` : 'nothing drafted';
+  const none = step.isPaused ? PAUSED : 'nothing drafted';
+  const outcome = drafted > 0 ? `${step.acceptedLength} of ${drafted} accepted` : none;
   const lines = [line('title', `Step ${step.index + 1} · ${outcome}`)];
   if (step.matchLength) lines.push(line('', `Match length ${step.matchLength}`));
   const { accepted } = step;

@@ -1,6 +1,6 @@
 // The steps as a table for screen readers. It is filled in idle moments when an answer is over; while
 // it runs, the button before it brings it up to date, as soon as it has the focus.
-const TABLE_COLUMNS = ['Step', 'Accepted', 'Match length', 'Width', 'Milliseconds', 'Text', 'Sources'];
+const TABLE_COLUMNS = ['Step', 'Accepted', 'Match length', 'Width', 'Milliseconds', 'Text', 'Sources', 'Drafting'];
 const ROWS_AT_ONCE = 60;
 const whenIdle = window.requestIdleCallback ?? ((callback) => setTimeout(callback, 50));
 
@@ -57,7 +57,7 @@ function stepRow(step) {
   const row = make('tr');
   const text = step.tokens.map((token) => token.text).join('');
   const sources = [...new Set(step.tokens.map((token) => SOURCES[token.source].name))].join(', ');
-  const values = [step.index + 1, step.acceptedLength, step.matchLength, step.width, step.milliseconds, text, sources];
+  const values = [step.index + 1, step.acceptedLength, step.matchLength, step.width, step.milliseconds, text, sources, step.isPaused ? 'paused' : ''];
   row.append(...values.map((value) => make('td', '', String(value))));
   return row;
 }
