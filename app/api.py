@@ -28,6 +28,8 @@ from app.services.errors import (
     ServiceError,
 )
 from app.services.views import AnswerOptions, Completion, EngineState
+from app.typed_options import MAX_TEMPERATURE, stop_problem
+from lookahead.config import SAMPLING_RANGES
 from lookahead.errors import ContextFullError, LookaheadError
 
 __all__ = ["ApiError", "CompletionService", "api_router", "parse_completion_request"]
@@ -43,13 +45,8 @@ _FINISH_REASONS = {"length": "length", "context": "length"}
 # Parameters that are not supported yet, with the values that change nothing.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "n": (1,),
-    "stop": ((), "", []),
-    "top_p": (1,),
-    "top_k": (0, -1),
-    "min_p": (0,),
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
     "logit_bias": ({},),
     "logprobs": (False,),
     "top_logprobs": (0,),
@@ -238,6 +235,7 @@ def completion_body(completion: Completion) -> dict[str, Any]:
             "acceptance_rate": round(numbers.acceptance_rate, 4),
             "mode": numbers.mode,
             "seed": numbers.seed,
+            "sampling": {name: getattr(numbers, name) for name in SAMPLING_RANGES},
         },
     }
 
@@ -315,12 +313,34 @@ def _options(body: Mapping[str, Any]) -> AnswerOptions:
     limit = (
         "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     )
+    if body.get("top_k") == -1:  # as other servers write "all"
+        body = {**body, "top_k": 0}
     return AnswerOptions(
         lookahead=_boolean(body, "lookahead", default.lookahead),
-        temperature=_number(body, "temperature", 0.0, 2.0),
+        temperature=_number(body, "temperature", 0, MAX_TEMPERATURE),
         max_new_tokens=_integer(body, limit, 1, 1_000_000) or default.max_new_tokens,
         seed=_integer(body, "seed", 0, 2**64 - 1),
+        top_k=_integer(body, "top_k", *map(int, SAMPLING_RANGES["top_k"])),
+        top_p=_number(body, "top_p", *SAMPLING_RANGES["top_p"]),
+        min_p=_number(body, "min_p", *SAMPLING_RANGES["min_p"]),
+        repetition_penalty=_number(
+            body, "repetition_penalty", *SAMPLING_RANGES["repetition_penalty"]
+        ),
+        stop=_stop(body.get("stop")),
     )
+
+
+def _stop(value: object) -> tuple[str, ...]:
+    """One text or several at which the answer ends; "" and [] are none."""
+    if value is None or value == "":
+        return ()
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise ApiError("stop must be a text or a list of texts, none empty.", parameter="stop")
+    problem = stop_problem(texts)
+    if problem:
+        raise ApiError(f"stop {problem}", parameter="stop")
+    return tuple(_valid_text("stop", text) for text in texts)
 
 
 def _boolean(body: Mapping[str, Any], name: str, default: bool) -> bool:

@@ -6,22 +6,20 @@ stands for (comparison, run button, stop button).
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import gradio as gr
 
 from app.compare_presenter import comparison_value
-from app.handlers import UPDATE_SECONDS, Outputs, answer_options, whole_number
+from app.handlers import UPDATE_SECONDS, Outputs
 from app.page_errors import shows_errors
+from app.typed_options import answer_options
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
     from app.services.comparison import ComparisonSnapshot
 
 __all__ = ["CompareHandlers"]
-
-_MAX_SEED = 2**53 - 1  # what a browser knows exactly
 
 
 class CompareHandlers:
@@ -37,10 +35,10 @@ class CompareHandlers:
         temperature: float | None,
         max_new_tokens: float | None,
         seed: float | None,
+        *filters: float | str | None,
     ) -> Outputs:
         """Begin a comparison: shown. An emptied seed means that one is drawn."""
-        options = answer_options(True, temperature, max_new_tokens)
-        options = replace(options, seed=whole_number("Seed", seed, 0, _MAX_SEED))
+        options = answer_options(True, temperature, max_new_tokens, seed, filters)
         return self._shown(self._service.compare(prompt, options).snapshot())
 
     @shows_errors(0)

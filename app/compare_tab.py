@@ -11,6 +11,7 @@ import gradio as gr
 
 from app.compare_handlers import CompareHandlers
 from app.compare_presenter import comparison_value
+from app.sampling_controls import SamplingControls, sampling_controls, temperature_control
 
 __all__ = ["COMPARE_CSS", "CompareTab", "compare_tab", "wire_compare"]
 
@@ -49,7 +50,7 @@ class CompareTab:
     stop: gr.Button
     temperature: gr.Number
     max_new_tokens: gr.Number
-    seed: gr.Number
+    sampling: SamplingControls
     result: gr.HTML
 
 
@@ -81,10 +82,9 @@ def compare_tab() -> CompareTab:
                 visible=False,
             )
         with gr.Row(elem_id="compare-options", elem_classes="options"):
-            # without ranges: gradio's errors do not name the field, the handlers' do
-            temperature = gr.Number(0, label="Temperature", step=0.1)
+            temperature = temperature_control()
             max_new_tokens = gr.Number(_MAX_NEW_TOKENS, label="Max tokens")
-            seed = gr.Number(_SEED, label="Seed")
+        sampling = sampling_controls("compare-sampling", _SEED)
         result = gr.HTML(
             comparison_value(None),
             html_template=_RESULT,
@@ -94,7 +94,7 @@ def compare_tab() -> CompareTab:
             elem_id="comparison",
             apply_default_css=False,
         )
-    return CompareTab(prompt, run, stop, temperature, max_new_tokens, seed, result)
+    return CompareTab(prompt, run, stop, temperature, max_new_tokens, sampling, result)
 
 
 def wire_compare(
@@ -105,7 +105,7 @@ def wire_compare(
     started = gr.on(
         [tab.prompt.submit, tab.run.click],
         handlers.run,
-        [tab.prompt, tab.temperature, tab.max_new_tokens, tab.seed],
+        [tab.prompt, tab.temperature, tab.max_new_tokens, tab.sampling.seed, *tab.sampling.filters],
         shown,
         **_QUIET,
     )

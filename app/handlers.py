@@ -21,23 +21,21 @@ from app.panel_handlers import PanelHandlers
 from app.paths import expanded
 from app.payloads import MAX_DIGITS, checked_number
 from app.services.views import (
-    AnswerOptions,
     AnswerSnapshot,
     ChatMessage,
     EngineState,
     ImportSnapshot,
 )
 from app.tab_view import TabView
+from app.typed_options import answer_options
 from storage.errors import RecordNotFoundError
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
     from app.services.jobs import AnswerJob, ImportJob
 
-__all__ = ["PageHandlers", "answer_options", "whole_number"]
+__all__ = ["UPDATE_SECONDS", "Outputs", "PageHandlers"]
 
-MAX_TEMPERATURE = 2
-MAX_NEW_TOKENS = 1_000_000  # an answer ends where the context is full
 UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 # The browser renders all of an answer with each update, so that a long one is updated less often.
 UPDATE_SECONDS_PER_CHARACTER = 3e-5
@@ -123,6 +121,8 @@ class PageHandlers:
         lookahead: bool,
         temperature: float | None,
         max_new_tokens: float | None,
+        seed: float | None = None,
+        *filters: float | str | None,
     ) -> Outputs:
         """The message box (emptied), and the view with the question and its waiting answer.
 
@@ -130,7 +130,7 @@ class PageHandlers:
         """
         conversation_id = view.conversation_id
         view.move(conversation_id)
-        options = answer_options(lookahead, temperature, max_new_tokens)
+        options = answer_options(lookahead, temperature, max_new_tokens, seed, filters)
         try:
             job = self._service.ask(conversation_id, text, options)
         except RecordNotFoundError:  # the tab would be left in a chat that is no more
@@ -318,33 +318,6 @@ class PageHandlers:
 
     def _documents(self) -> list[dict[str, Any]]:
         return presenters.document_list(self._service.documents())
-
-
-def answer_options(
-    lookahead: bool, temperature: float | None, max_new_tokens: float | None
-) -> AnswerOptions:
-    """The options typed on the page; an emptied field means its default.
-
-    Raises RefusedInputError.
-    """
-    default = AnswerOptions()
-    if temperature is not None and not 0 <= temperature <= MAX_TEMPERATURE:
-        raise RefusedInputError(f"Temperature must be a number from 0 to {MAX_TEMPERATURE}.")
-    length = whole_number("Max tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
-    return AnswerOptions(
-        lookahead=bool(lookahead),
-        temperature=default.temperature if temperature is None else float(temperature),
-        max_new_tokens=default.max_new_tokens if length is None else length,
-    )
-
-
-def whole_number(field: str, value: float | None, least: int, most: int) -> int | None:
-    """What was typed into a field for whole numbers; None: nothing. Raises RefusedInputError."""
-    if value is None:
-        return None
-    if not (least <= value <= most and value == int(value)):
-        raise RefusedInputError(f"{field} must be a whole number from {least:,} to {most:,}.")
-    return int(value)
 
 
 def _skips(num_outputs: int) -> Outputs:

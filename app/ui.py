@@ -19,6 +19,7 @@ from app.compare_tab import COMPARE_CSS, compare_tab, wire_compare
 from app.demo_handlers import DemoHandlers
 from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
+from app.sampling_controls import SamplingControls, sampling_controls, temperature_control
 from app.services.views import AnswerOptions
 from app.tab_view import TabView
 
@@ -78,6 +79,7 @@ class ChatTab:
     lookahead: gr.Checkbox
     temperature: gr.Number
     max_new_tokens: gr.Number
+    sampling: SamplingControls
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,6 @@ def _scripted(name: str, value: Any, template: str) -> gr.HTML:
 
 
 def _chat_column(default_lookahead: bool) -> ChatTab:
-    default = AnswerOptions()
     with gr.Column(elem_id="chat-column"):
         chatbot = gr.Chatbot(
             label="Conversation",
@@ -219,10 +220,10 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
             )
         with gr.Row(elem_id="options", elem_classes="options"):
             lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
-            # without ranges: gradio's errors do not name the field, the handlers' do
-            temperature = gr.Number(default.temperature, label="Temperature", step=0.1)
-            max_new_tokens = gr.Number(default.max_new_tokens, label="Max tokens")
-    return ChatTab(chatbot, message, send, stop, lookahead, temperature, max_new_tokens)
+            temperature = temperature_control()
+            max_new_tokens = gr.Number(AnswerOptions().max_new_tokens, label="Max tokens")
+        sampling = sampling_controls("chat-sampling", None)
+    return ChatTab(chatbot, message, send, stop, lookahead, temperature, max_new_tokens, sampling)
 
 
 def _documents_tab() -> DocumentsTab:
@@ -266,6 +267,7 @@ def _wire_chat(
     """Everything of the chat. Returns the start of the demo, for what is to follow it."""
     shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
     question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens]
+    question += [tab.sampling.seed, *tab.sampling.filters]
     ask = gr.on(
         [tab.message.submit, tab.send.click],
         handlers.ask,

@@ -1,6 +1,7 @@
 """What a caller can choose about decoding and sampling, with every default in one place."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from lookahead.errors import InvalidRequestError
 
@@ -19,7 +20,7 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class DecodingConfig:
-    """How to decode. The text depends on where it has to end and the mode's numerics, on nothing else.
+    """How to decode. The text depends on where it ends and the mode's numerics, on nothing else.
 
     Args:
         max_new_tokens: tokens to emit at most.
@@ -98,6 +99,11 @@ class SamplingConfig:
             min_p=float(said("min_p", 0.0)),
             repetition_penalty=float(said("repetition_penalty", 1.0)),
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All but the seed, by name."""
+        return {name: getattr(self, name) for name in SAMPLING_RANGES}
 
     @property
     def is_greedy(self) -> bool:

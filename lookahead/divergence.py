@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from lookahead.loaded_model import LoadedModel
 
@@ -48,10 +50,20 @@ def first_difference(expected: Sequence[int], found: Sequence[int]) -> int | Non
 
 
 def find_divergence(
-    model: "LoadedModel", prompt_ids: Sequence[int], plain: Sequence[int], drafted: Sequence[int]
+    model: "LoadedModel",
+    prompt_ids: Sequence[int],
+    plain: Sequence[int],
+    drafted: Sequence[int],
+    *,
+    repetition_penalty: float = 1.0,
 ) -> Divergence | None:
-    """The first difference between two answers to one prompt; None where they are equal."""
-    from lookahead.kv_cache import KVCache  # only now: it brings torch in
+    """The first difference between two answers to one prompt; None where they are equal.
+
+    Args:
+        repetition_penalty: with which both were chosen, and gap and noise are measured.
+    """
+    from lookahead.kv_cache import KVCache  # only now: they bring torch in
+    from lookahead.sampling import penalized
 
     index = first_difference(plain, drafted)
     if index is None:
@@ -63,5 +75,10 @@ def find_divergence(
     cache.truncate(len(committed) - 1)
     chain = [committed[-1]] * _NUM_ROWS
     beside = model.adapter.verify(chain, range(-1, _NUM_ROWS - 1), cache)[0]
-    best, second = row.double().topk(2).values.tolist()
-    return Divergence(index, best - second, float((row - beside).abs().max()))
+    seen = np.unique(committed)
+    one, other = (
+        penalized(logits.double().numpy(force=True), seen, repetition_penalty)
+        for logits in (row, beside)
+    )
+    second, best = np.partition(one, -2)[-2:].tolist()
+    return Divergence(index, best - second, float(np.abs(one - other).max()))

@@ -70,12 +70,17 @@ class StepDone:
 
 @dataclass(slots=True)
 class GenerationStats:
-    """Counters of one generation; times in seconds. Prefill is not a decode step."""
+    """Settings and counters of one generation; times in seconds. Prefill is not a decode step."""
 
     mode: str = "plain"  # plain | strict | flexible
     seed: int | None = None
     prompt_length: int = 0
     reused_length: int = 0
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     prefilled_length: int = 0
     num_prefill_chunks: int = 0
     num_steps: int = 0

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from lookahead.adapter import ModelAdapter
+from lookahead.config import SamplingConfig
 from lookahead.errors import UnsupportedModeError
 from lookahead.learned import Learned
 from lookahead.strictness import Strictness

@@ -8,6 +8,7 @@ drafts or sessions. Called by the decode loop once per emitted token.
 import math
 import secrets
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from lookahead.config import SamplingConfig
 from lookahead.foresight import Foresight
 from lookahead.noise import argmax_with_noise
 
-__all__ = ["LogitsProcessor", "TokenSampler", "likeliest"]
+__all__ = ["LogitsProcessor", "TokenSampler", "likeliest", "penalized"]
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -60,6 +61,11 @@ class TokenSampler:
             # 53 bits survive JSON and SQLite; a seed given by the caller is used as it is.
             self.seed = secrets.randbits(53) if config.seed is None else config.seed
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What tokens are chosen by, apart from the seed."""
+        return self._config.settings
+
     def choose(self, logits: torch.Tensor, committed: IntArray, path: Sequence[int] = ()) -> int:
         """The token behind `committed` and `path`, from its logits `[vocab_size]`.
 
@@ -94,7 +100,7 @@ class TokenSampler:
     def _penalized(
         self, scores: FloatArray, committed: IntArray, path: Sequence[int]
     ) -> FloatArray:
-        """Every token that occurred, in prompt or answer, made less likely, once however often."""
+        """Every token that occurred, in prompt or answer, is made less likely, and only once."""
         if len(committed) < self._num_seen:
             self._is_seen[:] = False
             self._num_seen = 0
@@ -102,11 +108,14 @@ class TokenSampler:
         self._num_seen = len(committed)
         is_seen = self._is_seen.copy()
         is_seen[list(path)] = True
-        seen = np.flatnonzero(is_seen)
-        penalty = self._config.repetition_penalty
-        scores = scores.copy()
-        scores[seen] = np.where(scores[seen] < 0, scores[seen] * penalty, scores[seen] / penalty)
-        return scores
+        return penalized(scores, np.flatnonzero(is_seen), self._config.repetition_penalty)
+
+
+def penalized(scores: FloatArray, seen: NDArray[np.intp], penalty: float) -> FloatArray:
+    """The scores with those of the tokens seen divided by the penalty, multiplied if negative."""
+    scores = scores.copy()
+    scores[seen] = np.where(scores[seen] < 0, scores[seen] * penalty, scores[seen] / penalty)
+    return scores
 
 
 def likeliest(scores: FloatArray, top_k: int, top_p: float, min_p: float) -> NDArray[np.intp]:

@@ -32,7 +32,7 @@ PAGE = {
     *("app.panel", "app.panel_handlers", "app.panel_log", "app.panel_presenter"),
     *("app.payloads", "app.tab_view"),
     *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),
-    "app.demo_handlers",
+    *("app.demo_handlers", "app.sampling_controls", "app.typed_options"),
 }
 # What the page may take from below: plain records and the errors it shows.
 PAGE_MAY_USE = {

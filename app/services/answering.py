@@ -11,6 +11,7 @@ from typing import Any
 from app.prompting import Prompt, Turn, encode_text
 from app.services.jobs import AnswerJob
 from app.services.recording import generation_record, settled, step_record
+from app.services.text_stream import TextStream
 from app.services.transcript import Transcript
 from app.services.views import AnswerNumbers
 from app.services.workbench import Workbench
@@ -39,7 +40,7 @@ class AnswerTask:
         self._database = database
         self._on_over = on_over
         self._transcript: Transcript | None = None
-        self._settings: dict[str, Any] = {}  # of the generation, as they are recorded
+        self._machine: dict[str, Any] = {}  # what writes, as it is recorded
         self._step_records: tuple[StepRecord, ...] = ()
         self._num_saved_steps = 0
         self._saved_at = 0.0
@@ -85,7 +86,7 @@ class AnswerTask:
         self._end(status=status, numbers=numbers, error=error, **said)
 
     def _generation(self, transcript: Transcript, reason: str) -> GenerationRecord:
-        return generation_record(transcript.stats, reason=reason, **self._settings)
+        return generation_record(transcript.stats, reason=reason, **self._machine)
 
     def run(self, bench: Workbench) -> None:
         """Write the answer; errors are the worker's to catch."""
@@ -94,13 +95,11 @@ class AnswerTask:
             return
         prompt = self._prompt(bench)
         self.job.show(status="prefill", notice=_notice(prompt))
-        transcript = Transcript(bench.model.tokenizer, bench.model.mode)
-        self._transcript = transcript
-        self._settings = {
+        self._transcript = transcript = bench.transcript(prompt, self.job.options)
+        self._machine = {
             "model": bench.ready_state.model,
             "dtype": str(bench.model.dtype).removeprefix("torch."),
             "device": str(bench.model.device),
-            "temperature": bench.temperature(self.job.options),
         }
         own_sequences = self._database.sequences.for_conversation(self.job.conversation_id)
         self._saved_at = time.monotonic()
@@ -109,6 +108,7 @@ class AnswerTask:
             self.job.options,
             session_key=self.job.conversation_id,
             masked_sequence_ids=frozenset(own_sequences),
+            stop=transcript.stop,
             is_cancelled=lambda: self.job.is_stopped,
         ):
             transcript.take(event)
@@ -136,10 +136,9 @@ class AnswerTask:
                     turns.pop()  # it was never answered: templates want question and answer in turn
                 turns.append(Turn(message.text))
             elif message.token_ids or message.text:
-                ids = message.token_ids
-                if tokenizer_ids.get(message.id) != bench.tokenizer_id:  # they mean nothing here
-                    ids = tuple(encode_text(bench.model.tokenizer, message.text))
-                turns[-1] = Turn(turns[-1].text, ids)
+                is_known = tokenizer_ids.get(message.id) == bench.tokenizer_id
+                ids = message.token_ids if is_known else ()  # others mean nothing here
+                turns[-1] = Turn(turns[-1].text, _with_text(ids, message.text, bench))
         return bench.prompts.build_chat(turns)
 
     def _branch(self) -> list[Message]:
@@ -229,6 +228,18 @@ class AnswerTask:
             if sequence.message_id is not None:
                 known.setdefault(sequence.message_id, sequence.tokenizer_id)
         return known
+
+
+def _with_text(token_ids: tuple[int, ...], text: str, bench: Workbench) -> tuple[int, ...]:
+    """The ids of an answer as it was generated, and those of what its text has beyond them.
+
+    That is all of it where there are no ids, and the part of a token before a stop string.
+    """
+    tokenizer = bench.model.tokenizer
+    known = TextStream(tokenizer).decode(token_ids)
+    if not text.startswith(known) or len(text) == len(known):
+        return token_ids
+    return (*token_ids, *encode_text(tokenizer, text[len(known) :]))
 
 
 def _notice(prompt: Prompt) -> str:

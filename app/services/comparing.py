@@ -54,13 +54,14 @@ class Comparisons:
         if self._task is not None and not self._task.job.snapshot().is_over:
             raise BusyError("A comparison is running. Wait for it, or stop it.")
         seed = secrets.randbits(53) if options.seed is None else options.seed
-        SamplingConfig(temperature=options.temperature or 0.0, seed=seed)
+        options = replace(options, seed=seed)
+        options.sampling(SamplingConfig())
         DecodingConfig(max_new_tokens=options.max_new_tokens)
         first: ArmName = "lookahead" if self._num_started % 2 else "plain"
         self._num_started += 1
         job = CompareJob(
             ComparisonSnapshot(0, "queued", prompt, first),
-            replace(options, seed=seed),
+            options,
             on_stop=self._stop_waiting,
         )
         self._task = CompareTask(job)
@@ -177,7 +178,7 @@ class CompareTask:
             )
         snapshot = self.job.snapshot()
         prompt = bench.prompts.build_chat([Turn(snapshot.prompt)])
-        is_greedy = SamplingConfig(bench.temperature(self.job.options)).is_greedy
+        is_greedy = bench.sampling(self.job.options).is_greedy
         self.job.show(status="prefill", seed=None if is_greedy else self.job.options.seed)
         second: ArmName = "plain" if snapshot.first == "lookahead" else "lookahead"
         with ExitStack() as sessions:
@@ -187,14 +188,16 @@ class CompareTask:
 
     def _arm(self, bench: Workbench, prompt: Prompt, name: ArmName, sessions: ExitStack) -> _Arm:
         digests: list[bytes] = []
+        options = replace(self.job.options, lookahead=name == "lookahead")
+        transcript = bench.transcript(prompt, options)
         events = bench.generate_apart(
-            prompt,
-            replace(self.job.options, lookahead=name == "lookahead"),
+            *(prompt, options),
+            stop=transcript.stop,
             take_digest=digests.append,
             is_cancelled=lambda: self.job.is_stopped,
         )
         sessions.enter_context(closing(events))
-        return _Arm(name, events, Transcript(bench.model.tokenizer, bench.model.mode), digests)
+        return _Arm(name, events, transcript, digests)
 
     def _race(self, arms: Sequence[_Arm]) -> None:
         """Until both are over: of those that go on, the one that has used least; the first one
@@ -221,7 +224,10 @@ class CompareTask:
         is_strict = all(arm.transcript.stats.mode == "strict" for arm in arms)
         verdict = verdict_of(plain, lookahead, is_strict=is_strict, is_greedy=is_greedy)
         if verdict is not None and verdict.kind is VerdictKind.BUG and not is_strict:
-            verdict = _looked_into(verdict, bench, prompt, plain, lookahead)
+            penalty = bench.sampling(self.job.options).repetition_penalty
+            verdict = _looked_into(
+                *(verdict, bench, prompt, plain, lookahead), repetition_penalty=penalty
+            )
         are_whole = plain.is_whole and lookahead.is_whole
         self.job.show(
             status="complete" if are_whole else "stopped",
@@ -231,13 +237,21 @@ class CompareTask:
 
 
 def _looked_into(
-    verdict: Verdict, bench: Workbench, prompt: Prompt, plain: ArmRecord, lookahead: ArmRecord
+    verdict: Verdict,
+    bench: Workbench,
+    prompt: Prompt,
+    plain: ArmRecord,
+    lookahead: ArmRecord,
+    *,
+    repetition_penalty: float,
 ) -> Verdict:
     """A greedy difference in flexible mode, with the logits where the two part."""
     plain_ids = plain.token_ids
     if plain_ids == lookahead.token_ids:  # what differs is how they end: any other token will do
         plain_ids = (*plain_ids, -1)
-    found = bench.find_divergence(prompt, plain_ids, lookahead.token_ids)
+    found = bench.find_divergence(
+        *(prompt, plain_ids, lookahead.token_ids), repetition_penalty=repetition_penalty
+    )
     assert found is not None, "different answers part somewhere"
     kind = VerdictKind.TIE if found.is_tie else VerdictKind.BUG
     return replace(verdict, kind=kind, gap=found.gap, noise=found.noise)

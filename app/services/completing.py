@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.prompting import PromptMessage
 from app.services.errors import AnswerFailedError, ServiceClosedError, ServiceError
-from app.services.transcript import Transcript
 from app.services.views import AnswerOptions, Completion
 from app.services.workbench import Workbench
 from lookahead.errors import LookaheadError
@@ -71,11 +70,12 @@ class CompletionTask:
         """Answer; a request that cannot be answered is told so, other errors are the worker's."""
         try:
             prompt = bench.prompts.build(self._messages)
-            transcript = Transcript(bench.model.tokenizer, bench.model.mode)
+            transcript = bench.transcript(prompt, self._options)
             for event in bench.generate(
                 prompt,
                 self._options,
                 session_key=_SESSION_KEY,
+                stop=transcript.stop,
                 is_remembered=False,
                 is_cancelled=lambda: self._stop.is_set() or self._is_cancelled(),
             ):

@@ -85,6 +85,8 @@ class Engine(Protocol):
         prompt_ids: Sequence[int],
         plain: Sequence[int],
         drafted: Sequence[int],
+        *,
+        repetition_penalty: float,
     ) -> "Divergence | None":
         """Where two greedy answers part, and whether rounding explains it."""
         ...
@@ -155,8 +157,12 @@ class LookaheadEngine:
         """See `Engine`."""
         from lookahead.divergence import find_divergence
 
-        return find_divergence(model, prompt_ids, plain, drafted)
+        return find_divergence(
+            *(model, prompt_ids, plain, drafted), repetition_penalty=repetition_penalty
+        )
 
+        *,
+        repetition_penalty: float,
     def prime(
         self, model: "LoadedModel", successors: SuccessorTable, prefix_ids: Sequence[int]
     ) -> Iterator[float]:

@@ -48,6 +48,7 @@ def step_record(index: int, step: StepDone, text_lengths: Sequence[int], trie: T
         seconds=step.seconds,
         draft_seconds=step.draft_seconds,
         text_lengths=tuple(text_lengths),
+        paused=step.paused,
     )
 
 
@@ -83,7 +84,7 @@ def _origin(draft: DraftTree, node: int, trie: Trie) -> DraftOrigin:
 
 
 def generation_record(
-    stats: GenerationStats, *, reason: str, model: str, dtype: str, device: str, temperature: float
+    stats: GenerationStats, *, reason: str, model: str, dtype: str, device: str
 ) -> GenerationRecord:
     """How an answer came about, as it is saved."""
     counters = {name: getattr(stats, name) for name in _STATS_FIELDS}
@@ -95,7 +96,6 @@ def generation_record(
         model=model,
         dtype=dtype,
         device=device,
-        temperature=temperature,
         **counters,
     )
 

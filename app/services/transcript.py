@@ -5,6 +5,7 @@ Knows no database. Used by the tasks that answer, complete and compare.
 
 from typing import Any
 
+from app.services.stop_strings import StopStrings
 from app.services.text_stream import TextStream
 from app.services.views import AnswerNumbers
 from lookahead.events import Event, Finished, FinishReason, GenerationStats, PrefillDone, StepDone
@@ -15,15 +16,22 @@ __all__ = ["Transcript"]
 class Transcript:
     """Collects events.
 
+    Args:
+        stats: settings of the generation, and counters at nothing.
+        stop: the rule that ends it, for what it leaves of a token.
+
     Attributes:
-        stats: the counters, of the engine itself once it has finished.
+        stats: settings and the counters, of the engine itself once it has finished.
         reason: why it ended; CANCELLED until the engine says otherwise.
     """
 
-    def __init__(self, tokenizer: Any, mode: str) -> None:
+    def __init__(
+        self, tokenizer: Any, stats: GenerationStats, stop: StopStrings | None = None
+    ) -> None:
         self._stream = TextStream(tokenizer)
+        self.stop = stop
         self.token_ids: tuple[int, ...] = ()
-        self.stats = GenerationStats(mode=mode)
+        self.stats = stats
         self.reason = FinishReason.CANCELLED
         self._final_text: str | None = None
 
@@ -60,8 +68,12 @@ class Transcript:
                 )
 
     def finish(self) -> None:
-        """No more events will come: the text becomes that of all ids."""
+        """No more events will come: the text becomes that of all ids, up to a stop string."""
         self._final_text = self._stream.settle(len(self.token_ids))
+        if self.stop is not None and self.reason is FinishReason.STOP:
+            self._final_text += self.stop.remainder
+            if self.token_ids:
+                self._stream.text_lengths[-1] += len(self.stop.remainder)
 
     def _append(self, token_ids: tuple[int, ...]) -> None:
         self.token_ids += token_ids

@@ -5,10 +5,11 @@ presenters and the HTTP API.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from lookahead.config import SAMPLING_RANGES, SamplingConfig
 from lookahead.events import GenerationStats
 from storage.records import StepRecord
 
@@ -91,12 +92,30 @@ class EngineState:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """How one answer is made. `temperature` None: what the model's generation config says."""
+    """How one answer is made.
+
+    Args:
+        temperature, top_k, top_p, min_p, repetition_penalty: see `lookahead.SamplingConfig`; None:
+            what the model's generation config says, greedy where it says nothing.
+        seed: of the sampling; None: one is drawn.
+        stop: texts before which the answer ends.
+    """
 
     lookahead: bool = True
-    temperature: float | None = 0.0
+    temperature: float | None = None
     max_new_tokens: int = 1024
     seed: int | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+
+    def sampling(self, default: SamplingConfig) -> SamplingConfig:
+        """What was asked for, and `default` for the rest. Raises InvalidRequestError."""
+        asked = {name: getattr(self, name) for name in SAMPLING_RANGES}
+        asked = {name: value for name, value in asked.items() if value is not None}
+        return replace(default, seed=self.seed, **asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +137,11 @@ class AnswerNumbers:
     prefilled_length: int
     mode: str = ""
     seed: int | None = None
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     reason: str = ""
     num_end_tokens: int = 0
     num_drafted_tokens: int = 0
@@ -151,6 +175,11 @@ class AnswerNumbers:
             prefilled_length=stats.prefilled_length,
             mode=stats.mode,
             seed=stats.seed,
+            temperature=stats.temperature,
+            top_k=stats.top_k,
+            top_p=stats.top_p,
+            min_p=stats.min_p,
+            repetition_penalty=stats.repetition_penalty,
             reason=reason,
             num_end_tokens=stats.num_end_tokens,
             num_drafted_tokens=stats.num_drafted_tokens,

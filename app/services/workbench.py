@@ -18,10 +18,11 @@ from app.services.engine import Engine, GenerationRequest
 from app.services.learned_keeper import LearnedKeeper
 from app.services.primer import Primer
 from app.services.stop_strings import StopStrings
+from app.services.transcript import Transcript
 from app.services.trie_keeper import TrieKeeper
 from app.services.views import AnswerOptions, EngineState, ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
-from lookahead.events import Event
+from lookahead.events import Event, GenerationStats
 from lookahead.learned import Learned
 from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCache
 
@@ -100,15 +101,20 @@ class Workbench:
             background=self._primer.progress,
         )
 
-    def temperature(self, options: AnswerOptions) -> float:
-        """The temperature asked for, or the model's own default; greedy where it says nothing."""
-        if options.temperature is not None:
-            return options.temperature
-        defaults = getattr(self.model.hf_model, "generation_config", None)
-        if not getattr(defaults, "do_sample", False):
-            return 0.0
-        temperature = getattr(defaults, "temperature", None)
-        return 1.0 if temperature is None else float(temperature)
+    def sampling(self, options: AnswerOptions) -> SamplingConfig:
+        """What was asked for; for the rest the model's own defaults, greedy where it has none."""
+        config = getattr(self.model.hf_model, "generation_config", None)
+        return options.sampling(SamplingConfig.from_generation_config(config))
+
+    def transcript(self, prompt: Prompt, options: AnswerOptions) -> Transcript:
+        """An empty one for an answer, with the rule that ends it."""
+        strings = (*prompt.stop_strings, *options.stop)
+        tokenizer = self.model.tokenizer
+        return Transcript(
+            tokenizer,
+            GenerationStats(mode=self.model.mode, **self.sampling(options).settings),
+            StopStrings(tokenizer, strings) if strings else None,
+        )
 
     def generate(
         self,
@@ -117,12 +123,14 @@ class Workbench:
         *,
         session_key: SessionKey,
         masked_sequence_ids: frozenset[int] = frozenset(),
+        stop: StopStrings | None = None,
         is_remembered: bool = True,
         is_cancelled: Callable[[], bool],
     ) -> Iterator[Event]:
         """The events of one answer. A session whose generation fails is thrown away.
 
         Args:
+            stop: that of the transcript.
             is_remembered: whether its words are learned; else the successors work on a copy.
         """
         kept = self._kept.learned
@@ -131,6 +139,7 @@ class Workbench:
             options,
             session=self._session(session_key),
             masked_sequence_ids=masked_sequence_ids,
+            stop=stop,
             learned=kept if is_remembered else kept.with_own_successors(),
             is_cancelled=is_cancelled,
         )
@@ -148,19 +157,21 @@ class Workbench:
         prompt: Prompt,
         options: AnswerOptions,
         *,
+        stop: StopStrings | None,
         take_digest: Callable[[bytes], None],
         is_cancelled: Callable[[], bool],
     ) -> Generator[Event, None, None]:
         """The events of one answer that leaves nothing behind, in a session of its own.
 
         Args:
-            take_digest: see `GenerationRequest`.
+            stop: that of the transcript. `take_digest`: see `GenerationRequest`.
         """
         session = self._engine.new_session(self.model)
         try:
             request = self._request(
                 *(prompt, options),
                 session=session,
+                stop=stop,
                 learned=self._kept.learned.copy(),
                 is_cancelled=is_cancelled,
             )
@@ -169,10 +180,17 @@ class Workbench:
             session.close()
 
     def find_divergence(
-        self, prompt: Prompt, plain: Sequence[int], drafted: Sequence[int]
+        self,
+        prompt: Prompt,
+        plain: Sequence[int],
+        drafted: Sequence[int],
+        *,
+        repetition_penalty: float,
     ) -> "Divergence | None":
         """Where two greedy answers part, and whether rounding explains it."""
-        return self._engine.find_divergence(self.model, prompt.token_ids, plain, drafted)
+        return self._engine.find_divergence(
+            *(self.model, prompt.token_ids, plain, drafted), repetition_penalty=repetition_penalty
+        )
 
     def _request(
         self,
@@ -181,21 +199,21 @@ class Workbench:
         *,
         session: "Session",
         masked_sequence_ids: frozenset[int] = frozenset(),
+        stop: StopStrings | None,
         learned: Learned,
         is_cancelled: Callable[[], bool],
     ) -> GenerationRequest:
-        stop_strings = prompt.stop_strings
         if options.lookahead:
             self.keeper.catch_up()
         return GenerationRequest(
             prompt_ids=prompt.token_ids,
             decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
-            sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
+            sampling=self.sampling(options),
             session=session,
             trie=self.keeper.trie if options.lookahead else None,
             learned=learned if options.lookahead else None,
             masked_sequence_ids=masked_sequence_ids,
-            stop=StopStrings(self.model.tokenizer, stop_strings) if stop_strings else None,
+            stop=stop,
             is_cancelled=is_cancelled,
         )
 

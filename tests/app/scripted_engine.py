@@ -158,7 +158,13 @@ class ScriptedEngine:
             raise answer
         ids = list(answer.encode()) if isinstance(answer, str) else list(answer)
         ids = ids[: request.decoding.max_new_tokens]
-        stats = GenerationStats(mode=model.mode, prompt_length=len(prompt), reused_length=reused)
+        stats = GenerationStats(
+            mode=model.mode,
+            prompt_length=len(prompt),
+            reused_length=reused,
+            seed=request.sampling.seed,
+            **request.sampling.settings,
+        )
         stats.prefilled_length = len(prompt) - reused
         stats.num_prefill_chunks = 1
         stats.prefill_seconds = 0.25
@@ -175,8 +181,17 @@ class ScriptedEngine:
                 raise RuntimeError("the forward failed")
             fresh = ids[len(emitted) : len(emitted) + self.length_of_step(stats.num_steps)]
             self.num_steps += 1
-            yield self._step(emitted[-1], fresh, request, stats)
-            emitted += fresh
+            before, kept = list(emitted), None
+            for token_id in fresh:
+                emitted.append(token_id)
+                kept = request.stop(emitted) if request.stop else None
+                if kept is not None:
+                    del emitted[kept:]
+                    break
+            yield self._step(before[-1], emitted[len(before) :], request, stats)
+            if kept is not None:
+                reason = FinishReason.STOP
+                break
         stats.num_tokens = len(emitted)
         session.token_ids = [*prompt, *emitted]
         yield Finished(tuple(emitted), reason, stats)

@@ -86,19 +86,54 @@ def test_messages_and_options_reach_the_service(
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
     ]
-    ask(client, messages=messages, temperature=0.5, max_tokens=7, seed=3, lookahead=False)
+    filters = {"top_k": 40, "top_p": 0.9, "min_p": 0, "repetition_penalty": 1.1}
+    ask(
+        client,
+        **filters,
+        messages=messages,
+        stop=["\n", "END"],
+        temperature=0.5,
+        max_tokens=7,
+        seed=3,
+        lookahead=False,
+    )
     (asked,) = service.completed
     assert asked[0] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "ab"},
     ]
-    assert asked[1] == AnswerOptions(lookahead=False, temperature=0.5, max_new_tokens=7, seed=3)
+    assert asked[1] == AnswerOptions(False, 0.5, 7, 3, stop=("\n", "END"), **filters)
 
 
 def test_what_is_not_said_is_left_to_the_model() -> None:
-    _, options = parse_completion_request({"messages": HELLO})
-    assert options.temperature is None
-    assert options.max_new_tokens == AnswerOptions().max_new_tokens
+    _, options = parse_completion_request({"messages": HELLO, "stop": None, "top_p": None})
+    assert options == AnswerOptions()
+
+
+@pytest.mark.parametrize(
+    ("body", "option", "value"),
+    [
+        ({"top_k": -1}, "top_k", 0),
+        ({"stop": "END"}, "stop", ("END",)),
+        ({"stop": []}, "stop", ()),
+        ({"stop": ""}, "stop", ()),
+    ],
+)
+def test_other_ways_to_say_it_are_understood(
+    body: dict[str, Any], option: str, value: object
+) -> None:
+    _, options = parse_completion_request({"messages": HELLO, **body})
+    assert getattr(options, option) == value
+
+
+def test_the_answer_says_how_it_was_sampled(client: TestClient) -> None:
+    assert ask(client).json()["lookahead"]["sampling"] == {
+        "temperature": 0.0,
+        "top_k": 0,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+    }
 
 
 def test_max_completion_tokens_comes_before_its_old_name() -> None:
@@ -118,8 +153,19 @@ def test_values_that_change_nothing_are_taken() -> None:
         ({"stream": True}, "stream"),
         ({"stream": "yes"}, "stream"),
         ({"n": 2}, "n"),
-        ({"stop": ["\n"]}, "stop"),
-        ({"top_p": 0.9}, "top_p"),
+        ({"stop": [""]}, "stop"),
+        ({"stop": ["a", 3]}, "stop"),
+        ({"stop": {"a": 1}}, "stop"),
+        ({"stop": ["a"] * 17}, "stop"),
+        ({"stop": "a" * 201}, "stop"),
+        ({"stop": "\ud800"}, "stop"),
+        ({"top_p": 1.1}, "top_p"),
+        ({"top_p": "1"}, "top_p"),
+        ({"top_k": -2}, "top_k"),
+        ({"top_k": 1.5}, "top_k"),
+        ({"min_p": -0.1}, "min_p"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
         ({"tools": [{}]}, "tools"),
         ({"model": 3}, "model"),
         ({"temperature": -0.1}, "temperature"),

@@ -76,8 +76,10 @@ async def collect(updates: AsyncIterator[Any], number: int = 1000) -> list[Any]:
 def test_run_shows_the_comparison_waiting_and_offers_stop(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    value, run, stop = handlers.run("Which city?", 0.5, 100, 7)
-    assert service.jobs[0].options == AnswerOptions(True, 0.5, 100, 7)
+    value, run, stop = handlers.run("Which city?", 0.5, 100, 7, 3, None, None, 1.2, "END")
+    assert service.jobs[0].options == AnswerOptions(
+        *(True, 0.5, 100, 7), top_k=3, repetition_penalty=1.2, stop=("END",)
+    )
     assert (value["status"], value["prompt"]) == ("queued", "Which city?")
     assert "busy with another answer" in value["line"]
     assert (run["visible"], stop["visible"]) == (False, True)

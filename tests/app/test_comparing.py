@@ -58,7 +58,7 @@ class RacingEngine(ScriptedEngine):
         return session
 
     def find_divergence(
-        self, model: Any, prompt_ids: Any, plain: Sequence[int], drafted: Sequence[int]
+        self, model: Any, prompt_ids: Any, plain: Sequence[int], drafted: Sequence[int], **_: Any
     ) -> Any:
         self.judged.append((plain, drafted))
         return self.divergence

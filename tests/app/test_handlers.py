@@ -117,17 +117,45 @@ def test_a_chat_deleted_in_another_tab_gives_way_to_a_new_one(
 def test_the_options_of_the_page_reach_the_answer(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    handlers.ask(TabView(), "Where?", False, 0.7, 12)
+    typed = (9, 40, 0.9, 0.05, 1.1, "###\n\\n\\nQ:\n\n###")
+    handlers.ask(TabView(), "Where?", False, 0.7, 12, *typed)
     assert service.jobs[0].options == AnswerOptions(
-        lookahead=False, temperature=0.7, max_new_tokens=12
+        *(False, 0.7, 12, 9),
+        top_k=40,
+        top_p=0.9,
+        min_p=0.05,
+        repetition_penalty=1.1,
+        stop=("###", "\n\nQ:"),
     )
 
 
 def test_an_emptied_field_means_its_default() -> None:
-    default = AnswerOptions()
-    options = answer_options(True, None, None)
-    assert options.temperature == default.temperature
-    assert options.max_new_tokens == default.max_new_tokens
+    for filters in ((), (None, None, None, None, ""), (None,) * 5):
+        assert answer_options(True, None, None, None, filters) == AnswerOptions()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        (0, 1.5, "Top-k must be a whole number from 0 to 10,000,000."),
+        (1, 1.01, "Top-p must be a number from 0 to 1."),
+        (1, "0.5", "Top-p must be a number from 0 to 1."),
+        (2, -0.1, "Min-p must be a number from 0 to 1."),
+        (3, 0, "Repetition penalty must be a number from 0.01 to 100."),
+        (3, float("nan"), "Repetition penalty must be a number from 0.01 to 100."),
+        (4, "a" * 201, "Stop at takes texts of 200 characters at most."),
+        (4, "\n".join(map(str, range(17))), "Stop at takes 16 texts at most; these are 17."),
+        (4, 7, "Stop at must be text, one a line."),
+    ],
+)
+def test_a_filter_out_of_range_is_refused_with_its_name_and_range(
+    handlers: PageHandlers, service: ScriptedService, place: int, value: object, told: str
+) -> None:
+    filters: list[Any] = [None] * 5
+    filters[place] = value
+    with pytest.warns(UserWarning, match=f"^{told}$"):
+        handlers.ask(TabView(), "Where?", True, 0.7, 12, None, *filters)
+    assert service.jobs == []
 
 
 @pytest.mark.parametrize(
@@ -164,7 +192,7 @@ def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) ->
     service: Any = handlers._service
     page = build_page(handlers, DemoHandlers(service, handlers), CompareHandlers(service))
     fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
-    assert len(fields) == 5
+    assert len(fields) == 14
     for field in fields:
         for value in (-1, 1e300, 1.5):
             assert field.preprocess(value) == value

@@ -183,7 +183,7 @@ def test_what_is_no_answer_is_told_so(start: Start) -> None:
 
 def test_tokens_that_a_stop_string_took_back_leave_the_steps() -> None:
     """The stop string "\\nUser:" began in an earlier step than the one it ended in."""
-    transcript = Transcript(ByteTokenizer(), "strict")
+    transcript = Transcript(ByteTokenizer(), GenerationStats(mode="strict"))
     kept, cut = list(b"So"), list(b"\nUse")
     first, second = kept[:1], [*kept[1:], *cut]
     stats = GenerationStats(num_tokens=2)

@@ -1,0 +1,92 @@
+"""The options of an answer as they are typed on the page, checked.
+
+Knows numbers and texts only. Called by the handlers of the chat and of the comparison; the HTTP API
+has the same limits.
+"""
+
+from collections.abc import Sequence
+
+from app.page_errors import RefusedInputError
+from app.services.views import AnswerOptions
+from lookahead.config import SAMPLING_RANGES
+
+__all__ = ["MAX_TEMPERATURE", "answer_options", "stop_problem", "whole_number"]
+
+MAX_TEMPERATURE = 2
+_MAX_NEW_TOKENS = 1_000_000  # an answer ends where the context is full
+_MAX_SEED = 2**53 - 1  # what a browser knows exactly
+_MAX_STOPS = 16  # each is looked for at every token
+_MAX_STOP_CHARACTERS = 200
+
+Typed = float | None  # an emptied field is None
+
+
+def answer_options(
+    lookahead: bool,
+    temperature: Typed,
+    max_new_tokens: Typed,
+    seed: Typed = None,
+    filters: Sequence[float | str | None] = (),
+) -> AnswerOptions:
+    """The options typed on the page; an emptied field means its default.
+
+    Args:
+        filters: as typed, top-k, top-p, min-p, repetition penalty, and the stop texts, one a line.
+
+    Raises RefusedInputError.
+    """
+    top_k, top_p, min_p, repetition_penalty, stop = filters or (None,) * 5
+    length = whole_number("Max tokens", max_new_tokens, 1, _MAX_NEW_TOKENS)
+    return AnswerOptions(
+        lookahead=bool(lookahead),
+        temperature=_number("Temperature", temperature, 0, MAX_TEMPERATURE),
+        max_new_tokens=AnswerOptions().max_new_tokens if length is None else length,
+        seed=whole_number("Seed", seed, 0, _MAX_SEED),
+        top_k=whole_number("Top-k", top_k, *map(int, SAMPLING_RANGES["top_k"])),
+        top_p=_number("Top-p", top_p, *SAMPLING_RANGES["top_p"]),
+        min_p=_number("Min-p", min_p, *SAMPLING_RANGES["min_p"]),
+        repetition_penalty=_number(
+            "Repetition penalty", repetition_penalty, *SAMPLING_RANGES["repetition_penalty"]
+        ),
+        stop=_stop_texts(stop),
+    )
+
+
+def whole_number(field: str, value: object, least: int, most: int) -> int | None:
+    """What was typed into a field for whole numbers; None: nothing. Raises RefusedInputError."""
+    if value is None:
+        return None
+    if not (isinstance(value, int | float) and least <= value <= most and value == int(value)):
+        raise RefusedInputError(f"{field} must be a whole number from {least:,} to {most:,}.")
+    return int(value)
+
+
+def _number(field: str, value: object, least: float, most: float) -> float | None:
+    if value is None:
+        return None
+    if not (isinstance(value, int | float) and least <= value <= most):
+        raise RefusedInputError(f"{field} must be a number from {least:g} to {most:g}.")
+    return float(value)
+
+
+def _stop_texts(typed: object) -> tuple[str, ...]:
+    r"""One text a line, in which `\n` stands for the end of a line and `\t` for a tab."""
+    if typed is None:
+        return ()
+    if not isinstance(typed, str):
+        raise RefusedInputError("Stop at must be text, one a line.")
+    lines = (line.replace("\\n", "\n").replace("\\t", "\t") for line in typed.splitlines())
+    texts = tuple(dict.fromkeys(line for line in lines if line))
+    problem = stop_problem(texts)
+    if problem:
+        raise RefusedInputError(f"Stop at {problem}")
+    return texts
+
+
+def stop_problem(texts: Sequence[str]) -> str:
+    """Why these cannot be texts to stop at, to follow their name; "" where they can."""
+    if len(texts) > _MAX_STOPS:
+        return f"takes {_MAX_STOPS} texts at most; these are {len(texts):,}."
+    if any(len(text) > _MAX_STOP_CHARACTERS for text in texts):
+        return f"takes texts of {_MAX_STOP_CHARACTERS} characters at most."
+    return ""
