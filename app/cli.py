@@ -12,8 +12,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from app import __version__, paths
 from app.bench import BenchError, add_bench_options, parse_bench_options
@@ -78,7 +79,7 @@ def _run(arguments: list[str], terminal: Terminal) -> int:
     if settings.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported
     if options["command"] == "import":
-        return _import(settings, options["paths"], terminal, as_json=options["json"])
+        return _import(settings, options, terminal)
     if options["command"] == "bench":
         return run_bench(parse_bench_options(options, settings), terminal)
     return _chat(settings, terminal)
@@ -93,8 +94,9 @@ def _chat(settings: Settings, terminal: Terminal) -> int:
     return 0
 
 
-def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json: bool) -> int:
+def _import(settings: Settings, options: Mapping[str, Any], terminal: Terminal) -> int:
     """Take documents in as the page does, and say what became of each."""
+    names: list[str] = options["paths"]
     if not all(name.strip() for name in names):
         raise CommandError("A path is empty. Give a file or folder; . is the current folder.")
     named = [paths.expanded(name) for name in names]
@@ -108,7 +110,7 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
     service = ChatService(ServiceConfig(**settings.service_values(), can_answer=False))
     try:
         service.start()
-        job = service.import_paths(named)
+        job = service.import_paths(named, is_deeper=options["deeper"])
         snapshot = job.snapshot()
         while not snapshot.is_over:
             if snapshot.status == "waiting":
@@ -123,7 +125,7 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
         service.close()
     if snapshot.error:
         raise CommandError(snapshot.error)
-    if as_json:
+    if options["json"]:
         skipped = tuple((displayable(path), reason) for path, reason in snapshot.skipped)
         snapshot = dataclasses.replace(
             snapshot, skipped=skipped, current=displayable(snapshot.current)
@@ -200,6 +202,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_chat_options(chat)
     importing = commands.add_parser("import", help="take documents in, to draft from them")
     importing.add_argument("paths", nargs="+", metavar="PATH", help="a file or folder")
+    importing.add_argument(
+        "--deeper",
+        action="store_true",
+        help="have the model read them, too, while the chat is open and nothing is asked",
+    )
     importing.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_common_options(importing)
     bench = commands.add_parser("bench", help="measure speed, side by side with the alternatives")
@@ -244,8 +251,8 @@ def _add_chat_options(parser: argparse.ArgumentParser) -> None:
         help="draft nothing unless the page says so",
     )
     parser.add_argument(
-        "--no-priming",
-        dest="priming",
+        "--no-idle-learning",
+        dest="idle_learning",
         action="store_const",
         const=False,
         help="do not prepare drafts while nothing is asked",

@@ -29,7 +29,7 @@ _MAX_NAME_BYTES = 255  # of a file on the usual disks; names on a hub are shorte
 _FLAGS = {
     "allowed_hosts": "--allowed-host",
     "lookahead": "--no-lookahead",
-    "priming": "--no-priming",
+    "idle_learning": "--no-idle-learning",
     "open_browser": "--open",
 }
 
@@ -49,7 +49,7 @@ class Settings:
         context_length: tokens of context to use at most; None: all the model has.
         strict: True: bit for bit plain decoding. False: flexible. None: what suits the machine.
         lookahead: whether answers are drafted unless the page says otherwise.
-        priming: whether drafts are prepared while nothing is asked, unless the page says otherwise.
+        idle_learning: whether the model prepares drafts while nothing is asked.
         host: address to listen on. There is no login, so it must be this machine's own.
         port: port to listen on; None: 7860, or the next free one.
         allowed_hosts: further host names under which the page may be opened.
@@ -65,7 +65,7 @@ class Settings:
     context_length: int | None = None
     strict: bool | None = None
     lookahead: bool = True
-    priming: bool = True
+    idle_learning: bool = True
     host: str = "127.0.0.1"
     port: int | None = None
     allowed_hosts: tuple[str, ...] = ()
@@ -76,7 +76,15 @@ class Settings:
 
     def service_values(self) -> dict[str, Any]:
         """The arguments of the chat service's configuration."""
-        names = ("data_dir", "model", "device", "dtype", "strict", "context_length", "priming")
+        names = (
+            "data_dir",
+            "model",
+            "device",
+            "dtype",
+            "strict",
+            "context_length",
+            "idle_learning",
+        )
         return {name: getattr(self, name) for name in names} | {"cache_dir": paths.cache_dir()}
 
 
@@ -206,7 +214,7 @@ _PARSERS: dict[str, Callable[[object], object]] = {
     "context_length": _whole_number(64, 10_000_000),
     "strict": _flag,
     "lookahead": _flag,
-    "priming": _flag,
+    "idle_learning": _flag,
     "host": _one_of(LOOPBACK_ADDRESSES),
     "port": _whole_number(1, 65_535),
     "allowed_hosts": _names,

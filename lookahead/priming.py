@@ -10,17 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lookahead.kv_cache import KVCache
 from lookahead.loaded_model import LoadedModel
+from lookahead.pace import Pace
 from lookahead.successors import SuccessorTable
-from lookahead.top_ids import likeliest_ids
+from lookahead.top_ids import MAX_LOGITS, likeliest_ids
 
 __all__ = ["prime"]
 
-# Whoever asks something meanwhile waits for one batch at most: half of what is felt as a delay
-# (0.5 s), since the size of a batch is chosen by the time of the one before.
-_BATCH_SECONDS = 0.25
-_FIRST_ROWS = 8
 _MAX_ROWS = 1024  # beyond it no device gains by more
-_MAX_LOGITS = 2**26  # of one batch: 256 MB in fp32
 
 
 def prime(
@@ -40,16 +36,14 @@ def prime(
     """
     if not model.can_roll_back:  # nothing is ever drafted
         return
-    max_rows = max(1, min(_MAX_ROWS, _MAX_LOGITS // model.vocab_size))
-    cache = KVCache(model.adapter.num_layers, len(prefix_ids) + max_rows)
-    num_rows = min(_FIRST_ROWS, max_rows)
-    while len(token_ids := successors.unknown_ids(num_rows)):
+    pace = Pace(max(1, min(_MAX_ROWS, MAX_LOGITS // model.vocab_size)))
+    cache = KVCache(model.adapter.num_layers, len(prefix_ids) + pace.max_rows)
+    while len(token_ids := successors.unknown_ids(pace.num_rows)):
         started = clock()
         if not cache.length:
             model.adapter.prefill(prefix_ids, cache, 0)
         logits = model.adapter.verify(token_ids.tolist(), [-1] * len(token_ids), cache)
         cache.truncate(len(prefix_ids))
         successors.update(token_ids, likeliest_ids(logits))
-        growth = min(2.0, _BATCH_SECONDS / max(clock() - started, 1e-9))
-        num_rows = max(1, min(max_rows, int(num_rows * growth)))
+        pace.observe(clock() - started)
         yield successors.known_share

@@ -6,7 +6,9 @@ import torch
 from lookahead.candidates import IntArray
 from lookahead.successors import NUM_SUCCESSORS
 
-__all__ = ["likeliest_ids"]
+__all__ = ["MAX_LOGITS", "likeliest_ids"]
+
+MAX_LOGITS = 2**26  # of one batch where nobody waits: 256 MB in fp32
 
 
 def likeliest_ids(logits: torch.Tensor) -> IntArray:

@@ -19,6 +19,7 @@ from storage.errors import (
 )
 from storage.records import (
     Conversation,
+    DeeperReading,
     DocumentMatch,
     DraftRecord,
     GenerationRecord,
@@ -40,6 +41,7 @@ __all__ = [
     "DatabaseClosedError",
     "DatabaseDamagedError",
     "DatabaseFullError",
+    "DeeperReading",
     "DocumentMatch",
     "DraftRecord",
     "GenerationRecord",

@@ -8,6 +8,7 @@ from types import TracebackType
 
 from storage.connections import Connections
 from storage.conversations import Conversations
+from storage.deeper_readings import DeeperReadings
 from storage.facts import Facts
 from storage.generations import Generations
 from storage.learned_blobs import LearnedBlobs
@@ -47,6 +48,7 @@ class Database:
         self.successors = LearnedBlobs(self._connections, "successors")
         self.calibration = LearnedBlobs(self._connections, "calibration")
         self.step_costs = LearnedBlobs(self._connections, "step_costs")
+        self.deeper_readings = DeeperReadings(self._connections)
         self.facts = Facts(self._connections)
         self.settings = StoredSettings(self._connections)
         try:

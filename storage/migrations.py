@@ -204,7 +204,7 @@ def m0002_text_lengths(connection: Connection) -> None:
 
 
 def m0003_draft_policy(connection: Connection) -> None:
-    """What drafting learned beside the successors, how tokens were chosen, which steps paused."""
+    """What drafting learned and is to read, how tokens were chosen, which steps paused."""
     for table in ("calibration", "step_costs"):
         connection.execute(
             f"CREATE TABLE {table} (model_fingerprint TEXT PRIMARY KEY, data BLOB NOT NULL,"
@@ -217,6 +217,17 @@ def m0003_draft_policy(connection: Connection) -> None:
         "repetition_penalty REAL NOT NULL DEFAULT 1.0",
     ):
         connection.execute(f"ALTER TABLE generations ADD COLUMN {column}")
+    connection.execute(
+        "CREATE TABLE deeper_documents (source_id INTEGER PRIMARY KEY"
+        " REFERENCES sources(id) ON DELETE CASCADE)"
+    )
+    connection.execute(
+        "CREATE TABLE deeper_readings ("
+        " source_id INTEGER NOT NULL REFERENCES deeper_documents(source_id) ON DELETE CASCADE,"
+        " model_fingerprint TEXT NOT NULL,"
+        " num_read INTEGER NOT NULL,"
+        " PRIMARY KEY (source_id, model_fingerprint))"
+    )
     connection.execute("ALTER TABLE steps ADD COLUMN paused INTEGER NOT NULL DEFAULT 0")
 
 

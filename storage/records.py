@@ -14,6 +14,7 @@ from storage.token_blobs import TokenIds
 __all__ = [
     "AnswerStatus",
     "Conversation",
+    "DeeperReading",
     "DocumentMatch",
     "DraftOrigin",
     "DraftRecord",
@@ -175,6 +176,16 @@ class Source:
     num_tokens: int
     is_pinned: bool
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeeperReading:
+    """How far a model has read a document: `num_read` of the `num_tokens` of its sequence."""
+
+    source_id: int
+    sequence_id: int
+    num_tokens: int
+    num_read: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ WEB = {"gradio", "fastapi", "starlette", "uvicorn"}
 TORCH_MODULES = {
     *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling"),
     *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints", "divergence"),
-    *("strictness", "top_ids", "priming"),
+    *("strictness", "top_ids", "priming", "deeper_reading"),
 }
 # What knows the library of models; the loop itself does not.
 TRANSFORMERS_MODULES = TORCH_MODULES - {
-    *("sampling", "session", "decoding", "self_test", "top_ids", "priming")
+    *("sampling", "session", "decoding", "self_test", "top_ids", "priming", "deeper_reading")
 }
 # Below the loop (layer 1): they are used by it and never use it.
 BELOW_THE_LOOP = {

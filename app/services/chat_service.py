@@ -23,9 +23,9 @@ from app.services.errors import (
     NothingToAnswerError,
     ServiceClosedError,
 )
+from app.services.idle_learning import IDLE_LEARNING_SETTING
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
-from app.services.primer import PRIMING_SETTING
 from app.services.recording import chat_message
 from app.services.saved_answers import SavedAnswers
 from app.services.step_views import StepDetails
@@ -294,40 +294,43 @@ class ChatService:
         """The running comparison, or else the last one."""
         return self._comparisons.latest()
 
-    # ----------------------------------------------------------------------------------- priming
+    # ----------------------------------------------------------------------------- idle learning
 
     @property
-    def priming(self) -> bool:
-        """Whether drafts are prepared for all of the vocabulary while nothing is asked."""
-        chosen = bool(self._database.settings.get(PRIMING_SETTING, True))
-        return self._config.priming and chosen
+    def is_idle_learning_on(self) -> bool:
+        """Whether the model prepares drafts while nothing is asked."""
+        chosen = bool(self._database.settings.get(IDLE_LEARNING_SETTING, True))
+        return self._config.idle_learning and chosen
 
-    def set_priming(self, is_wanted: bool) -> None:
+    def set_idle_learning(self, is_wanted: bool) -> None:
         """Switch it on or off for good; what the program was started with can forbid it."""
-        self._database.settings.set(PRIMING_SETTING, is_wanted)
+        self._database.settings.set(IDLE_LEARNING_SETTING, is_wanted)
         self._worker.request_idle_work()
 
     # --------------------------------------------------------------------------------- documents
 
-    def import_paths(self, paths: Iterable[Path]) -> ImportJob:
+    def import_paths(self, paths: Iterable[Path], *, is_deeper: bool = False) -> ImportJob:
         """Take in files and folders in the background, as soon as the tokenizer is there.
+
+        Args:
+            is_deeper: whether the model is to read them, too, once nothing is asked.
 
         Raises:
             BusyError: another import is running.
         """
-        return self._import(find_files(paths))
+        return self._import(find_files(paths), is_deeper)
 
-    def import_uploads(self, paths: Iterable[Path]) -> ImportJob:
+    def import_uploads(self, paths: Iterable[Path], *, is_deeper: bool = False) -> ImportJob:
         """Take in copies of files that came through the browser; see `import_paths`.
 
         A file takes the place of the one of the same name that was uploaded before.
         """
-        return self._import(uploaded_files(paths))
+        return self._import(uploaded_files(paths), is_deeper)
 
-    def _import(self, files: Iterable[FoundFile | SkippedFile]) -> ImportJob:
+    def _import(self, files: Iterable[FoundFile | SkippedFile], is_deeper: bool) -> ImportJob:
         with self._lock:
             self._require_open()
-            return self._documents.start(files)
+            return self._documents.start(files, is_deeper=is_deeper)
 
     def running_import(self) -> ImportJob | None:
         """The import that is running."""

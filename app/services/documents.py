@@ -31,13 +31,18 @@ class DocumentImports:
         self._job: ImportJob | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, files: Iterable[FoundFile | SkippedFile]) -> ImportJob:
-        """Take the files in, in the background. Raises BusyError while another import runs."""
+    def start(
+        self, files: Iterable[FoundFile | SkippedFile], *, is_deeper: bool = False
+    ) -> ImportJob:
+        """Take the files in, in the background; see `ImportWork`.
+
+        Raises BusyError while another import runs.
+        """
         if self.running() is not None:
             raise BusyError("An import is running. Wait for it, or cancel it.")
         self._job = ImportJob()
         self._thread = threading.Thread(
-            target=self._run, args=(self._job, files), name="import", daemon=True
+            target=self._run, args=(self._job, files, is_deeper), name="import", daemon=True
         )
         self._thread.start()
         return self._job
@@ -53,7 +58,9 @@ class DocumentImports:
             self._job.cancel()
             self._thread.join(timeout)
 
-    def _run(self, job: ImportJob, files: Iterable[FoundFile | SkippedFile]) -> None:
+    def _run(
+        self, job: ImportJob, files: Iterable[FoundFile | SkippedFile], is_deeper: bool
+    ) -> None:
         try:
             while self._worker.wait_until_ready(_POLL_SECONDS).status not in ("ready", "failed"):
                 if job.is_cancelled:
@@ -62,7 +69,8 @@ class DocumentImports:
             bench = self._worker.bench
             if bench is None:
                 raise EngineNotReadyError(self._worker.state.detail)
-            ImportWork(self._database, bench.keeper, bench.import_tokenizer, job).run(files)
+            keeper, tokenizer = bench.keeper, bench.import_tokenizer
+            ImportWork(self._database, keeper, tokenizer, job, is_deeper).run(files)
         except Exception as error:  # the thread's boundary: logged, shown in a sentence
             logger.exception("an import failed")
             job.show(status="failed", error=explain(error, "The import failed"))

@@ -4,7 +4,7 @@ Imports the engine, and with it torch, only when a model is loaded. Called in th
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -97,6 +97,12 @@ class Engine(Protocol):
         """Fill the successors still unknown, a batch at a time; see `lookahead.priming`."""
         ...
 
+    def read(
+        self, model: "LoadedModel", successors: SuccessorTable, windows: Iterable[Sequence[int]]
+    ) -> Iterator[None]:
+        """Feed the successors from texts, a batch at a time; see `lookahead.deeper_reading`."""
+        ...
+
 
 class LookaheadEngine:
     """The real engine."""
@@ -170,6 +176,14 @@ class LookaheadEngine:
         from lookahead.priming import prime
 
         return prime(model, successors, prefix_ids)
+
+    def read(
+        self, model: "LoadedModel", successors: SuccessorTable, windows: Iterable[Sequence[int]]
+    ) -> Iterator[None]:
+        """See `Engine`."""
+        from lookahead.deeper_reading import read
+
+        return read(model, successors, windows)
 
 
 def _digest_hook(take_digest: Callable[[bytes], None]) -> "LogitsProcessor":

@@ -23,12 +23,14 @@ class ImportWork:
 
     Args:
         tokenizer: used by no other thread meanwhile.
+        is_deeper: whether the model is to read the documents, too, once nothing is asked.
     """
 
     database: Database
     keeper: TrieKeeper
     tokenizer: Any
     job: ImportJob
+    is_deeper: bool = False
     _control_ids: frozenset[int] = field(init=False)
     _skipped: list[tuple[str, str]] = field(default_factory=list)
     _has_replaced: bool = False
@@ -78,6 +80,8 @@ class ImportWork:
                 self._drop(found)
             return
         same = self.database.sources.find_by_sha256(document.sha256)
+        if same is not None and self.is_deeper:
+            self.database.deeper_readings.want(same.id)
         if same is None:
             self._save(document)
             self._has_replaced |= older is not None
@@ -96,7 +100,7 @@ class ImportWork:
     def _save(self, document: DocumentFile) -> None:
         token_ids = encode_text(self.tokenizer, document.text, self._control_ids)
         try:
-            self.database.sources.add_document(
+            source_id, _ = self.database.sources.add_document(
                 name=document.name,
                 uri=document.uri,
                 sha256=document.sha256,
@@ -107,6 +111,8 @@ class ImportWork:
         except RecordExistsError:  # another program was faster
             self._skip(SkippedFile(document.path, "imported already"))
             return
+        if self.is_deeper:
+            self.database.deeper_readings.want(source_id)
         self._num_documents += 1
         self._num_tokens += len(token_ids)
         self.keeper.expect(len(token_ids))

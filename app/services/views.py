@@ -55,7 +55,7 @@ class ServiceConfig:
         context_length: tokens of context to use at most; None: all the model has.
         can_answer: False for imports alone: no weights are loaded, and answers that a running
             server is writing are left alone.
-        priming: whether drafts are prepared for all of the vocabulary while nothing is asked.
+        idle_learning: whether the model may prepare drafts while nothing is asked.
     """
 
     data_dir: Path
@@ -66,7 +66,7 @@ class ServiceConfig:
     strict: bool | None = None
     context_length: int | None = None
     can_answer: bool = True
-    priming: bool = True
+    idle_learning: bool = True
 
 
 @dataclass(frozen=True, slots=True)

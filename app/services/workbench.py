@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from app.prompting import Prompt, PromptBuilder, encode_text
 from app.services.engine import Engine, GenerationRequest
+from app.services.idle_learning import IdleLearning
 from app.services.learned_keeper import LearnedKeeper
-from app.services.primer import Primer
 from app.services.stop_strings import StopStrings
 from app.services.transcript import Transcript
 from app.services.trie_keeper import TrieKeeper
@@ -74,11 +74,11 @@ class Workbench:
         cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
         self.keeper = TrieKeeper(database, cache, self.tokenizer_id)
         self._kept = LearnedKeeper(database, self.model.fingerprint, self.model.vocab_size)
-        self._primer = Primer(
-            *(engine, self.model, self._kept),
-            database=database,
+        self._idle_learning = IdleLearning(
+            *(engine, self.model, self._kept, database),
+            tokenizer_id=self.tokenizer_id,
             find_prefix_ids=self.prompts.answer_header_ids,
-            is_allowed=config.priming and config.can_answer,
+            is_allowed=config.idle_learning and config.can_answer,
         )
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._indexed_up_to = 0  # document ids: those below have tokens, or yield none
@@ -98,7 +98,7 @@ class Workbench:
             self._config.model,
             mode=model.mode,
             mode_reason=model.mode_reason,
-            background=self._primer.progress,
+            background=self._idle_learning.progress,
         )
 
     def sampling(self, options: AnswerOptions) -> SamplingConfig:
@@ -238,7 +238,7 @@ class Workbench:
             return True
         self.keeper.tidy()
         self._kept.save_if_due()
-        return self._primer.work()
+        return self._idle_learning.work()
 
     def _index_one_document(self) -> bool:
         """Index a document that was imported under another tokenizer; whether there was one."""

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
@@ -130,6 +130,7 @@ class ScriptedEngine:
     num_steps: int = 0
     step_length: int = 2
     error_after_steps: int | None = None
+    read_windows: list[list[int]] = field(default_factory=list)
 
     def load(
         self,
@@ -198,6 +199,11 @@ class ScriptedEngine:
 
     def prime(self, model: Any, successors: Any, prefix_ids: Sequence[int]) -> Iterator[float]:
         return iter(())
+
+    def read(self, model: Any, successors: Any, windows: Iterable[Sequence[int]]) -> Iterator[None]:
+        for token_ids in windows:
+            self.read_windows.append(list(token_ids))
+            yield
 
     def length_of_step(self, index: int) -> int:
         """Ids of a step of an answer."""

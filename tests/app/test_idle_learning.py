@@ -1,7 +1,8 @@
-"""Priming in the app: in idle time, seen by the page, in nobody's way."""
+"""Learning while nothing is asked: seen by the page, in nobody's way, and never twice."""
 
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 
 from app.presenters import engine_line
 from app.services import ChatService, worker
-from app.services.primer import PRIMING_SETTING
+from app.services.idle_learning import IDLE_LEARNING_SETTING
 from lookahead.successors import SuccessorTable
 from storage import Database
-from tests.app.asking import Start, answered, wait_for
-from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine
+from tests.app.asking import WAIT, Start, answered, wait_for
+from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine, ScriptedModel
 
 PRIMED_ROW = np.arange(8, dtype=np.int32)
 
@@ -47,7 +48,7 @@ def status_line(service: ChatService) -> str:
     return engine_line(service.state)["text"]
 
 
-def test_its_progress_is_in_the_status_line_until_it_is_done(start: Start) -> None:
+def test_priming_is_in_the_status_line_until_it_is_done(start: Start) -> None:
     engine = PrimedEngine()
     service = start(engine)
     engine.batches.release(13)
@@ -105,16 +106,73 @@ def test_what_was_primed_is_saved_when_the_program_ends(start: Start, database: 
 
 
 def test_switched_off_on_the_page_it_rests(start: Start, database: Database) -> None:
-    database.settings.set(PRIMING_SETTING, False)
+    database.settings.set(IDLE_LEARNING_SETTING, False)
     engine = PrimedEngine()
     service = start(engine)
     answered(service, "one")
     assert engine.starts == []
-    service.set_priming(True)
+    service.set_idle_learning(True)
     engine.batches.release(1)
     wait_for(lambda: "Preparing drafts: 3 %" in status_line(service))
-    service.set_priming(False)
+    service.set_idle_learning(False)
     engine.batches.release(1)  # one that may have begun
-    wait_for(lambda: "switched off" in status_line(service))
-    assert service.priming is False
-    assert database.settings.get(PRIMING_SETTING) is False
+    wait_for(lambda: "Preparing" not in status_line(service))
+    assert not service.is_idle_learning_on
+    assert database.settings.get(IDLE_LEARNING_SETTING) is False
+    service.set_idle_learning(True)
+    engine.batches.release(1)
+    wait_for(lambda: "Preparing" in status_line(service))
+    assert len(engine.starts) == 1, "it goes on where it was"
+    engine.batches.release(100)
+
+
+def test_a_batch_that_fails_is_not_tried_again(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FailingEngine(PrimedEngine):
+        def prime(self, *arguments: Any) -> Iterator[float]:
+            self.starts.append(0.0)
+            raise RuntimeError("no memory")
+            yield
+
+    engine = FailingEngine()
+    service = start(engine)
+    wait_for(lambda: "idle work failed" in caplog.text)
+    for text in ("one", "two"):
+        answered(service, text)
+        service._worker.request_idle_work()
+    wait_for(lambda: not service._worker._has_idle_work)
+    assert len(engine.starts) == 1
+
+
+def test_documents_wanted_deeper_are_read_once_and_whole(
+    start: Start, database: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "long.txt").write_text("x" * 1500)
+    (tmp_path / "other.txt").write_text("not this one")
+    engine = ScriptedEngine()
+    service = start(engine)
+    service.import_paths([tmp_path / "other.txt"]).wait_until_over(WAIT)
+    service.import_paths([tmp_path / "long.txt"], is_deeper=True).wait_until_over(WAIT)
+    wait_for(lambda: len(engine.read_windows) == 2)
+    wait_for(lambda: "Reading" not in status_line(service))
+    assert engine.read_windows == [[120] * 1024, [120] * 476]
+    service.close()
+    again = ScriptedEngine()
+    service = start(again)
+    wait_for(lambda: not service._worker._has_idle_work)
+    assert again.read_windows == [], "nothing is read twice"
+    service.close()
+    other = ScriptedEngine(model=ScriptedModel(fingerprint="other"))
+    start(other)
+    wait_for(lambda: len(other.read_windows) == 2)  # another model has not read it
+
+
+def test_a_document_imported_before_can_be_wanted_deeper(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("words")
+    engine = ScriptedEngine()
+    service = start(engine)
+    service.import_paths([tmp_path]).wait_until_over(WAIT)
+    assert engine.read_windows == []
+    service.import_paths([tmp_path], is_deeper=True).wait_until_over(WAIT)
+    wait_for(lambda: engine.read_windows == [list(b"words")])

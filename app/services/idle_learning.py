@@ -1,0 +1,105 @@
+"""Lets a model prepare drafts while nothing is asked: batch by batch, giving way to every question.
+
+First it is primed, then it reads the documents that somebody wants read deeper. Knows the engine,
+the database, and what is kept of the model. Owned by the workbench, used in the worker's thread.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from app.services.engine import Engine
+from app.services.learned_keeper import LearnedKeeper
+from storage import Database, RecordNotFoundError
+
+if TYPE_CHECKING:
+    from lookahead import LoadedModel
+
+__all__ = ["IDLE_LEARNING_SETTING", "IdleLearning"]
+
+IDLE_LEARNING_SETTING = "idle_learning"  # the page's switch; on where nothing was chosen
+
+_WINDOW_LENGTH = 1024  # tokens of a document that are read as one text
+
+
+class IdleLearning:
+    """Feeds the successors of one model.
+
+    Args:
+        find_prefix_ids: gives what stands before an answer.
+        is_allowed: what the program was started with; the page's switch counts as well.
+
+    Attributes:
+        progress: what is being done and how far it is, for people; empty where nothing is.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: "LoadedModel",
+        kept: LearnedKeeper,
+        database: Database,
+        *,
+        tokenizer_id: int,
+        find_prefix_ids: Callable[[], Sequence[int]],
+        is_allowed: bool,
+    ) -> None:
+        self._engine = engine
+        self._model = model
+        self._kept = kept
+        self._database = database
+        self._tokenizer_id = tokenizer_id
+        self._find_prefix_ids = find_prefix_ids
+        self._is_allowed = is_allowed
+        self._batches: Iterator[None] | None = None
+        self._is_failing = False
+        self.progress = ""
+
+    def work(self) -> bool:
+        """Run one batch; whether there is more to do. After a failure there is not, until then."""
+        is_wanted = self._database.settings.get(IDLE_LEARNING_SETTING, True)
+        if not (self._is_allowed and is_wanted) or self._is_failing:
+            self.progress = ""
+            return False
+        if self._batches is None:
+            self._batches = chain(self._prime(), self._read())
+        self._is_failing = True  # unless the next line comes to its end
+        has_more = next(self._batches, self) is None
+        self._is_failing = False
+        if has_more:
+            self._kept.has_news = True
+        else:
+            self._batches = None
+            if self.progress:  # something was done
+                self._kept.save()
+            self.progress = ""
+        return has_more
+
+    def _prime(self) -> Iterator[None]:
+        successors = self._kept.learned.successors
+        for share in self._engine.prime(self._model, successors, self._find_prefix_ids()):
+            self.progress = f"Preparing drafts: {int(100 * share)} % of the vocabulary"
+            yield
+
+    def _read(self) -> Iterator[None]:
+        readings = self._database.deeper_readings
+        successors = self._kept.learned.successors
+        for _ in self._engine.read(self._model, successors, self._windows()):
+            left = readings.num_tokens_left(self._model.fingerprint, self._tokenizer_id)
+            self.progress = f"Reading documents: {left:,} tokens left"
+            yield
+
+    def _windows(self) -> Iterator[Sequence[int]]:
+        """Pieces of the documents still to be read; asked for the next, the one before was read."""
+        readings, fingerprint = self._database.deeper_readings, self._model.fingerprint
+        length = min(_WINDOW_LENGTH, self._model.context_length)
+        while (reading := readings.next(fingerprint, self._tokenizer_id)) is not None:
+            end = min(reading.num_read + length, reading.num_tokens)
+            try:
+                token_ids = self._database.sequences.token_ids(
+                    reading.sequence_id, start=reading.num_read, end=end
+                )
+            except RecordNotFoundError:  # deleted a moment ago, so that it is not the next again
+                continue
+            yield token_ids.tolist()
+            readings.advance(reading.source_id, fingerprint, end)

@@ -1,0 +1,29 @@
+"""How much to run at once of what nobody waits for: as much as fits into a moment.
+
+Knows numbers only. Used by the work of idle time, which gives way between two batches.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["Pace"]
+
+# Whoever asks something meanwhile waits for one batch at most: half of what is felt as a delay
+# (0.5 s), since the size of a batch is chosen by the time of the one before.
+BATCH_SECONDS = 0.25
+_FIRST_ROWS = 8
+
+
+@dataclass(slots=True)
+class Pace:
+    """The rows of the next batch, by what the one before took."""
+
+    max_rows: int
+    num_rows: int = _FIRST_ROWS
+
+    def __post_init__(self) -> None:
+        self.num_rows = min(self.num_rows, self.max_rows)
+
+    def observe(self, seconds: float) -> None:
+        """A batch took so long; the next one is twice as large at most."""
+        growth = min(2.0, BATCH_SECONDS / max(seconds, 1e-9))
+        self.num_rows = max(1, min(self.max_rows, int(self.num_rows * growth)))
