@@ -159,6 +159,8 @@ class LookaheadEngine:
         prompt_ids: Sequence[int],
         plain: Sequence[int],
         drafted: Sequence[int],
+        *,
+        repetition_penalty: float,
     ) -> "Divergence | None":
         """See `Engine`."""
         from lookahead.divergence import find_divergence
@@ -167,8 +169,6 @@ class LookaheadEngine:
             *(model, prompt_ids, plain, drafted), repetition_penalty=repetition_penalty
         )
 
-        *,
-        repetition_penalty: float,
     def prime(
         self, model: "LoadedModel", successors: SuccessorTable, prefix_ids: Sequence[int]
     ) -> Iterator[float]:
