@@ -221,7 +221,7 @@ class PageHandlers:
         view.num_wakes += 1
 
     @shows_errors(1)
-    def import_folder(self, typed_path: str) -> str:
+    def import_folder(self, typed_path: str, is_deeper: bool = False) -> str:
         """Start importing a typed folder or file: the path box, emptied."""
         if not typed_path.strip():
             raise RefusedInputError("Type the path of a folder or a file first.")
@@ -230,14 +230,15 @@ class PageHandlers:
             raise RefusedInputError("Type the whole path, from the top of the disk.")
         if not os.path.exists(path):  # False, not an error, where the name is too long
             raise RefusedInputError(f"There is no folder or file {path}.")
-        self._last_import = self._service.import_paths([path])
+        self._last_import = self._service.import_paths([path], is_deeper=bool(is_deeper))
         return ""
 
     @shows_errors(1)
-    def import_files(self, uploaded: Sequence[str] | None) -> None:
+    def import_files(self, uploaded: Sequence[str] | None, is_deeper: bool = False) -> None:
         """Start importing uploaded files: the upload box, emptied."""
         if uploaded:
-            self._last_import = self._service.import_uploads([Path(path) for path in uploaded])
+            paths = [Path(path) for path in uploaded]
+            self._last_import = self._service.import_uploads(paths, is_deeper=bool(is_deeper))
 
     @shows_errors(0)
     def cancel_import(self) -> None:

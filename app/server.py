@@ -72,6 +72,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
     from app.demo_handlers import DemoHandlers
     from app.early_script import EarlyScript
     from app.handlers import PageHandlers
+    from app.settings_handlers import SettingsHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
 
     application = FastAPI(
@@ -85,6 +86,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
             handlers,
             DemoHandlers(service, handlers),
             CompareHandlers(service),
+            SettingsHandlers(service),
             default_lookahead=settings.lookahead,
         ),
         path="/",

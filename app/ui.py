@@ -21,6 +21,8 @@ from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
 from app.sampling_controls import SamplingControls, sampling_controls, temperature_control
 from app.services.views import AnswerOptions
+from app.settings_handlers import SettingsHandlers
+from app.settings_tab import settings_tab, wire_settings
 from app.tab_view import TabView
 
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
@@ -89,6 +91,7 @@ class DocumentsTab:
     path: gr.Textbox
     start: gr.Button
     files: gr.File
+    deeper: gr.Checkbox
     report: gr.HTML
     cancel: gr.Button
     documents: gr.HTML
@@ -134,6 +137,7 @@ def build_page(
     handlers: PageHandlers,
     demo_handlers: DemoHandlers,
     compare_handlers: CompareHandlers,
+    settings_handlers: SettingsHandlers,
     *,
     default_lookahead: bool = True,
 ) -> gr.Blocks:
@@ -158,10 +162,13 @@ def build_page(
                 documents = _documents_tab()
             with gr.Tab("Compare") as shown_compare_tab:
                 comparison = compare_tab()
+            with gr.Tab("Settings") as shown_settings_tab:
+                idle_learning = settings_tab()
         side = SideBar(new_chat, demo, chats)
         started = _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
         started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
+        wire_settings(page, settings_handlers, idle_learning, shown_settings_tab)
         _wire_documents(page, handlers, documents, view=view, panel=panel)
         documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
         # with the page's first events, so that the stream has no moment without something pending
@@ -247,11 +254,19 @@ def _documents_tab() -> DocumentsTab:
             height=140,
             elem_id="import-files",
         )
+        deeper = gr.Checkbox(
+            False,
+            label="Deeper",
+            info="The model reads them, too, once nothing is asked: drafts come closer to what "
+            "it would say about them.",
+            container=False,
+            elem_id="import-deeper",
+        )
         with gr.Row(elem_id="import-progress"):
             report = _scripted("import_report", presenters.import_report(None), _IMPORT_REPORT)
             cancel = gr.Button("Cancel", scale=0, min_width=88, visible=False)
         documents = _scripted("document_list", [], _DOCUMENT_LIST)
-    return DocumentsTab(path, start, files, report, cancel, documents)
+    return DocumentsTab(path, start, files, deeper, report, cancel, documents)
 
 
 def _wire_chat(
@@ -305,11 +320,11 @@ def _wire_documents(
         gr.on(
             [tab.path.submit, tab.start.click],
             handlers.import_folder,
-            tab.path,
+            [tab.path, tab.deeper],
             tab.path,
             **_QUIET,
         ),
-        tab.files.upload(handlers.import_files, tab.files, tab.files, **_QUIET),
+        tab.files.upload(handlers.import_files, [tab.files, tab.deeper], tab.files, **_QUIET),
     ):
         start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
     tab.documents.delete_document(handlers.delete_document, view, [tab.documents, panel], **_QUIET)

@@ -33,6 +33,7 @@ PAGE = {
     *("app.payloads", "app.tab_view"),
     *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),
     *("app.demo_handlers", "app.sampling_controls", "app.typed_options"),
+    *("app.settings_tab", "app.settings_handlers"),
 }
 # What the page may take from below: plain records and the errors it shows.
 PAGE_MAY_USE = {

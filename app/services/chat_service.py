@@ -300,10 +300,15 @@ class ChatService:
     def is_idle_learning_on(self) -> bool:
         """Whether the model prepares drafts while nothing is asked."""
         chosen = bool(self._database.settings.get(IDLE_LEARNING_SETTING, True))
-        return self._config.idle_learning and chosen
+        return self.may_learn_while_idle and chosen
+
+    @property
+    def may_learn_while_idle(self) -> bool:
+        """Whether it can be switched on: what the program was started with can forbid it."""
+        return self._config.idle_learning
 
     def set_idle_learning(self, is_wanted: bool) -> None:
-        """Switch it on or off for good; what the program was started with can forbid it."""
+        """Switch it on or off for good."""
         self._database.settings.set(IDLE_LEARNING_SETTING, is_wanted)
         self._worker.request_idle_work()
 

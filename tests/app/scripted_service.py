@@ -77,6 +77,9 @@ class ScriptedService:
         self.comparisons: list[CompareJob] = []
         self.import_job: ScriptedImportJob | None = None
         self.imported_paths: list[Path] = []
+        self.is_import_deeper = False
+        self.may_learn_while_idle = True
+        self.is_idle_learning_on = True
         self.uploaded_paths: list[Path] = []
         self.sources: list[Source] = []
         self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
@@ -224,15 +227,19 @@ class ScriptedService:
     def running_demo(self) -> None:
         """No demo runs."""
 
-    def import_paths(self, paths: Sequence[Path]) -> ScriptedImportJob:
+    def set_idle_learning(self, is_wanted: bool) -> None:
+        self.is_idle_learning_on = is_wanted
+
+    def import_paths(self, paths: Sequence[Path], *, is_deeper: bool) -> ScriptedImportJob:
+        self.is_import_deeper = is_deeper
         self.imported_paths = list(paths)
         self.import_job = ScriptedImportJob()
         self.import_job.show(status="running", num_files_total=len(paths))
         return self.import_job
 
-    def import_uploads(self, paths: Sequence[Path]) -> ScriptedImportJob:
+    def import_uploads(self, paths: Sequence[Path], *, is_deeper: bool) -> ScriptedImportJob:
         self.uploaded_paths = list(paths)
-        return self.import_paths(paths)
+        return self.import_paths(paths, is_deeper=is_deeper)
 
     def running_import(self) -> ScriptedImportJob | None:
         job = self.import_job

@@ -205,8 +205,8 @@ class ScriptedService:
     def start(self) -> None:
         self.events.append("start")
 
-    def import_paths(self, paths: list[Path]) -> ScriptedJob:
-        self.events.append(f"import {paths[0].name}")
+    def import_paths(self, paths: list[Path], *, is_deeper: bool) -> ScriptedJob:
+        self.events.append(f"import {paths[0].name}" + (" deeper" if is_deeper else ""))
         return self.job
 
     def close(self) -> None:
@@ -240,6 +240,11 @@ def test_import_tells_progress_and_what_was_skipped(
     assert "Loading the weights\nImporting: 1 of 3 files, 1,234 tokens\n" in told.err
     assert "Skipped x.bin: binary\n" in told.err
     assert service.events == ["start", f"import {tmp_path.name}", "close"]
+
+
+def test_import_can_be_deeper(service: type[ScriptedService], tmp_path: Path) -> None:
+    assert cli.main(["import", str(tmp_path), "--deeper"]) == 0
+    assert f"import {tmp_path.name} deeper" in service.events
 
 
 def test_import_prints_json_alone_on_stdout(

@@ -187,10 +187,14 @@ def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) ->
     """Gradio's own says "Value -1 is less than minimum value 0."."""
     from app.compare_handlers import CompareHandlers
     from app.demo_handlers import DemoHandlers
+    from app.settings_handlers import SettingsHandlers
     from app.ui import build_page
 
     service: Any = handlers._service
-    page = build_page(handlers, DemoHandlers(service, handlers), CompareHandlers(service))
+    page = build_page(
+        *(handlers, DemoHandlers(service, handlers), CompareHandlers(service)),
+        SettingsHandlers(service),
+    )
     fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
     assert len(fields) == 14
     for field in fields:
@@ -454,6 +458,9 @@ def test_a_typed_folder_is_imported(
 ) -> None:
     assert handlers.import_folder(f' "{tmp_path}" ') == ""
     assert service.imported_paths == [tmp_path]
+    assert not service.is_import_deeper
+    handlers.import_folder(f"{tmp_path}", True)
+    assert service.is_import_deeper
 
 
 @pytest.mark.parametrize(
