@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SettingsHandlers"]
 
-_FORBIDDEN = (
-    "The program was started with --no-idle-learning, or its setting."
-)
+_FORBIDDEN = "The program was started with --no-idle-learning, or its setting."
 
 
 class SettingsHandlers:
