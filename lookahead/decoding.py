@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import index
 
-import numpy as np
 import torch
 
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.draft import DraftTree, TokenSource
-from lookahead.drafter import Drafter, DraftLimits, TrieDrafter
+from lookahead.draft_policy import DraftPolicy, PolicyStep
+from lookahead.drafter import MIN_PROBABILITY, Drafter, DraftLimits, TrieDrafter
 from lookahead.errors import ContextFullError, InvalidRequestError
 from lookahead.events import (
     Event,
@@ -29,7 +29,8 @@ from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
 from lookahead.sampling import LogitsProcessor, TokenSampler
 from lookahead.session import Session
-from lookahead.successors import NUM_SUCCESSORS
+from lookahead.step_costs import CostPrior, StepCosts, StepCurve
+from lookahead.top_ids import likeliest_ids
 from lookahead.trie import Trie
 from lookahead.verify import Acceptance, accept
 
@@ -63,6 +64,7 @@ def generate(
         session: keeps KV and token ids for the next turn; None: one for this call.
         learned: what to draft by and to feed; None: the model's own.
         masked_sequence_ids: sequences of the Trie that are this very conversation.
+        sampling: how tokens are chosen; None: the model's own defaults, greedy where it has none.
         drafter: drafts instead of the Trie.
         process_logits: changes the logits before a token is chosen; see `TokenSampler`.
         stop: called with the tokens emitted so far after each of them; returns how many to keep
@@ -80,11 +82,16 @@ def generate(
     session = session or Session(model)
     if not model.can_roll_back:
         drafter = None
-    elif drafter is None and trie is not None:
-        learned = model.learned if learned is None else learned
+    learned = model.learned if learned is None else learned
+    if drafter is None and trie is not None and model.can_roll_back:
         drafter = TrieDrafter(trie, learned, masked_sequence_ids)
-    sampler = TokenSampler(sampling or SamplingConfig(), model.vocab_size, process_logits)
-    answer = _Answer(session, prompt_ids, decoding, sampler, drafter=drafter, stop=stop)
+    sampler = TokenSampler(sampling or model.default_sampling, model.vocab_size, process_logits)
+    answer = _Answer(
+        *(session, prompt_ids, decoding, sampler),
+        drafter=drafter,
+        step_costs=learned.step_costs,
+        stop=stop,
+    )
     try:
         prefill = answer.prefill(is_cancelled)
         if prefill is not None:
@@ -116,6 +123,14 @@ class _Mode:
         allowed = [rows for rows in row_class if rows <= max_rows] or row_class[:1]
         return cls(tuple(allowed), max(allowed, default=max_rows))
 
+    def curve(self, model: LoadedModel, step_costs: StepCosts) -> StepCurve:
+        """What steps of this mode cost."""
+        is_strict = bool(self.row_class)
+        prior = CostPrior.of(
+            is_cpu=model.device.type == "cpu", is_wide=model.dtype.itemsize >= 4, strict=is_strict
+        )
+        return step_costs.curve(model.mode_name(strict=is_strict), prior)
+
     def rows(self, width: int) -> int | None:
         """Rows of a strict forward over `width` nodes; None in flexible mode."""
         if not self.row_class:
@@ -134,6 +149,7 @@ class _Answer:
         sampler: TokenSampler,
         *,
         drafter: Drafter | None,
+        step_costs: StepCosts,
         stop: StopRule | None,
     ) -> None:
         model = session.model
@@ -144,14 +160,24 @@ class _Answer:
         self._prompt_ids = prompt_ids
         self._decoding = decoding
         self._room = min(decoding.max_new_tokens, model.context_length - len(prompt_ids))
+        self._end_ids = model.end_token_ids | decoding.stop_ids
         self._sampler = sampler
         self._drafter = drafter
         self._stop = stop
         self._mode = _Mode.choose(model, decoding)
+        self._policy: DraftPolicy | None = None
+        if drafter is not None and decoding.adaptive:
+            self._policy = DraftPolicy(
+                self._mode.curve(model, step_costs),
+                self._mode.row_class,
+                max_width=self._mode.max_width,
+                probe_interval=decoding.probe_interval,
+            )
         self.stats = GenerationStats(
             mode=model.mode_name(strict=bool(self._mode.row_class)),
             seed=sampler.seed,
             prompt_length=len(prompt_ids),
+            **sampler.settings,
         )
 
     def prefill(self, is_cancelled: Callable[[], bool]) -> PrefillDone | None:
@@ -188,13 +214,14 @@ class _Answer:
         """One decode step, one forward."""
         started = time.perf_counter()
         draft = self._draft()
-        draft_seconds = time.perf_counter() - started
+        drafted = time.perf_counter()
         rows = self._mode.rows(draft.width)
         logits = self.session.verify(draft, rows)
         acceptance = self._accept(draft, logits)
         emitted = self._commit(acceptance)
-        verified = time.perf_counter()
+        committed = time.perf_counter()
         self._observe(draft, acceptance, logits)
+        paused = self._weigh(draft, acceptance, drafted - started, time.perf_counter() - drafted)
         ended = time.perf_counter()
         step = StepDone(
             token_ids=emitted,
@@ -205,7 +232,8 @@ class _Answer:
             draft=draft,
             match_length=draft.match_length,
             seconds=ended - started,
-            draft_seconds=draft_seconds + ended - verified,
+            draft_seconds=drafted - started + ended - committed,
+            paused=paused,
         )
         self.stats.count_step(step)
         return step
@@ -219,13 +247,24 @@ class _Answer:
             left - 1,
             self.model.adapter.max_draft_depth(root_position),
         )
+        policy = self._policy
+        nothing = DraftTree.root_only(self.token_ids[-1])
         if self._drafter is None or depth < 1:
-            return DraftTree.root_only(self.token_ids[-1])
-        limits = DraftLimits(self._mode.max_width, int(depth), self.model.end_token_ids)
+            return nothing
+        if policy is not None and not policy.is_due:
+            policy.pause()
+            return nothing
+        limits = DraftLimits(
+            self._mode.max_width,
+            int(depth),
+            self._end_ids,
+            min_probability=MIN_PROBABILITY if policy is None else policy.min_probability,
+            foresight=self._sampler.foresight(root_position + 1),
+        )
         draft = self._drafter.draft(self.session.request, limits)
         assert draft.width <= limits.max_width, "a drafter keeps to the width it is given"
         assert max(draft.depths) <= limits.max_depth, "a drafter keeps to the depth it is given"
-        return draft
+        return draft if policy is None else policy.choose(draft, root_position)
 
     def _accept(self, draft: DraftTree, logits: torch.Tensor) -> Acceptance:
         """Follow the model's own choices from the root while the draft carries them."""
@@ -244,18 +283,33 @@ class _Answer:
         if not self._drafter.reads_rows:
             self._drafter.observe(draft, acceptance.nodes, None)
             return
-        count = min(NUM_SUCCESSORS, logits.shape[1])
-        top_ids = np.full((draft.width, NUM_SUCCESSORS), -1, np.int32)
-        top_ids[:, :count] = logits.topk(count).indices.cpu().numpy()
-        self._drafter.observe(draft, acceptance.nodes, top_ids)
+        self._drafter.observe(draft, acceptance.nodes, likeliest_ids(logits))
+
+    def _weigh(
+        self, draft: DraftTree, acceptance: Acceptance, look_seconds: float, seconds: float
+    ) -> bool:
+        """Let the policy learn what the step took and gave; whether drafting is paused."""
+        if self._policy is None:
+            return False
+        step = PolicyStep(
+            rows=self._mode.rows(draft.width) or draft.width,
+            width=draft.width,
+            context_length=len(self.session.request),
+            token_ids=acceptance.token_ids,
+            look_seconds=look_seconds,
+            seconds=seconds,
+        )
+        return self._policy.observe(step)
 
     def _emit(self, token_ids: Sequence[int]) -> tuple[int, ...]:
         """Commit tokens one by one up to where plain decoding would end; returns those emitted."""
         before = len(self.token_ids)
         for at, token_id in enumerate(token_ids):
-            if token_id in self.model.end_token_ids:
+            if token_id in self._end_ids:
                 self.stats.num_end_tokens += 1
-                self._end(FinishReason.END, num_cut=len(token_ids) - at - 1)
+                is_end = token_id in self.model.end_token_ids
+                reason = FinishReason.END if is_end else FinishReason.STOP
+                self._end(reason, num_cut=len(token_ids) - at - 1)
                 break
             self.token_ids.append(token_id)
             kept = self._stop(self.token_ids) if self._stop else None

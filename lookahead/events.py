@@ -55,6 +55,7 @@ class StepDone:
         draft: the tree that was verified.
         seconds: the whole step.
         draft_seconds: drafting in it: looking for drafts, and learning from the verified rows.
+        paused: nothing drafted was verified, since it would not have paid.
     """
 
     token_ids: tuple[int, ...]
@@ -66,6 +67,7 @@ class StepDone:
     match_length: int
     seconds: float
     draft_seconds: float
+    paused: bool = False
 
 
 @dataclass(slots=True)
@@ -74,13 +76,13 @@ class GenerationStats:
 
     mode: str = "plain"  # plain | strict | flexible
     seed: int | None = None
-    prompt_length: int = 0
-    reused_length: int = 0
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
+    prompt_length: int = 0
+    reused_length: int = 0
     prefilled_length: int = 0
     num_prefill_chunks: int = 0
     num_steps: int = 0

@@ -13,6 +13,7 @@ from lookahead.adapter import ModelAdapter
 from lookahead.config import SamplingConfig
 from lookahead.errors import UnsupportedModeError
 from lookahead.learned import Learned
+from lookahead.self_test import MAX_PROBED_ROWS
 from lookahead.strictness import Strictness
 
 __all__ = ["LoadedModel"]
@@ -80,8 +81,13 @@ class LoadedModel:
 
     @property
     def default_max_rows(self) -> int:
-        """Rows of one forward that pay with fixed priors: few in fp32 on a CPU, each costs."""
-        return 8 if self.device.type == "cpu" and self.dtype.itemsize >= 4 else 16
+        """Rows of one forward at most: as many as the self-test compares."""
+        return MAX_PROBED_ROWS
+
+    @property
+    def default_sampling(self) -> SamplingConfig:
+        """How its makers would have it sampled; greedy where they say nothing."""
+        return SamplingConfig.from_generation_config(self.hf_model.generation_config)
 
     def row_class(self, strict: bool | None) -> tuple[int, ...]:
         """Row counts to decode with in strict mode; empty: flexible or plain.

@@ -15,7 +15,14 @@ import torch
 from lookahead.adapter import ModelAdapter
 from lookahead.kv_cache import Cache, KVCache, new_stock_cache
 
-__all__ = ["RowClasses", "find_row_classes", "fold_is_exact", "row_cost_ratio", "tree_error"]
+__all__ = [
+    "MAX_PROBED_ROWS",
+    "RowClasses",
+    "find_row_classes",
+    "fold_is_exact",
+    "row_cost_ratio",
+    "tree_error",
+]
 
 MAX_PROBED_ROWS = 32
 _CONTEXT_LENGTH = 24

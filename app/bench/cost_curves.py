@@ -180,7 +180,10 @@ def _timed_steps(
         prompt,
         drafter=_FixedShapes(widths, num_steps, forbidden[0]),
         decoding=DecodingConfig(
-            max_new_tokens=model.context_length, strict=strict, max_rows=max(widths)
+            max_new_tokens=model.context_length,
+            strict=strict,
+            max_rows=max(widths),
+            adaptive=False,
         ),
         process_logits=forbid,
     )

@@ -48,7 +48,7 @@ def run(model: LoadedModel, prompt: list[int], **choices: object) -> list[lookah
 
 def sampled(seed: int, max_new_tokens: int = 40) -> dict[str, object]:
     return {
-        "decoding": DecodingConfig(max_new_tokens=max_new_tokens),
+        "decoding": DecodingConfig(max_new_tokens=max_new_tokens, adaptive=False),
         "sampling": SamplingConfig(temperature=1.2, seed=seed),
     }
 
@@ -183,7 +183,7 @@ def test_the_context_is_filled_to_the_last_token_and_no_further(family: str) -> 
     model = tiny_model(family)
     prompt = [1 + at % 3 for at in range(model.context_length - 20)]
     choices = {
-        "decoding": DecodingConfig(max_new_tokens=500),
+        "decoding": DecodingConfig(max_new_tokens=500, adaptive=False),
         "sampling": SamplingConfig(temperature=0.3, seed=2),
     }
     plain = run(model, prompt, **choices)[-1]
@@ -267,7 +267,7 @@ def test_strict_mode_can_be_asked_for_one_answer(model: LoadedModel) -> None:
     """The model was loaded for flexible mode; its row classes are measured at the first request."""
     assert model.mode == "flexible"
     choices = {
-        "decoding": DecodingConfig(max_new_tokens=40, strict=True),
+        "decoding": DecodingConfig(max_new_tokens=40, strict=True, adaptive=False),
         "sampling": SamplingConfig(temperature=1.2, seed=3),
     }
     *steps, plain = run(model, PROMPT, **choices)

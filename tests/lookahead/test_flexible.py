@@ -74,7 +74,9 @@ def test_no_draft_changes_the_text(family: str, attention: str) -> None:
     @given(prompts, seeds, lengths, temperatures)
     def check(prompt: list[int], seed: int, length: int, temperature: float) -> None:
         choices = {
-            "decoding": DecodingConfig(max_new_tokens=length, max_rows=1 + seed % 24),
+            "decoding": DecodingConfig(
+                max_new_tokens=length, max_rows=1 + seed % 24, adaptive=seed % 8 == 0
+            ),
             "sampling": SamplingConfig(temperature=temperature, seed=seed),
         }
         plain = answer(model, prompt, **choices)
@@ -107,7 +109,7 @@ def test_sliding_windows_and_other_families_are_lossless_too(family: str, attent
     num_accepted = 0
     for seed in range(6):
         prompt = [(3 * seed + 7 * at) % VOCAB_SIZE for at in range(20)]
-        choices = {"decoding": DecodingConfig(max_new_tokens=30)}
+        choices = {"decoding": DecodingConfig(max_new_tokens=30, adaptive=False)}
         text = list(answer(model, prompt, **choices).token_ids)
         assert text == library_answer(model, prompt, 30)
         drafter = OracleDrafter([*prompt, *text], VOCAB_SIZE, seed)
@@ -123,7 +125,7 @@ def test_no_draft_straddles_a_switch_of_the_rotary_embedding(strict: bool) -> No
     did changed 17 of 20 texts."""
     model = tiny_model("phi3")
     assert [model.adapter.max_draft_depth(at) for at in (0, 29, 31, 32)] == [31, 2, 0, math.inf]
-    choices = {"decoding": DecodingConfig(max_new_tokens=30, strict=strict)}
+    choices = {"decoding": DecodingConfig(max_new_tokens=30, strict=strict, adaptive=False)}
     num_accepted = 0
     for seed in range(12):
         prompt = [(3 * seed + 7 * at) % VOCAB_SIZE for at in range(20)]
@@ -157,7 +159,7 @@ def test_token_id_zero_is_an_ordinary_token(family: str) -> None:
     """The ancestor takes id 0 for "none": 30 of 180 of its fp32 generations came out wrong."""
     model = tiny_model(family)
     choices = {
-        "decoding": DecodingConfig(max_new_tokens=40),
+        "decoding": DecodingConfig(max_new_tokens=40, adaptive=False),
         "sampling": SamplingConfig(temperature=3.0, seed=1),
     }
     zeros = 0

@@ -83,7 +83,8 @@ def test_no_bit_depends_on_the_drafts(
     strict_model: LoadedModel, sampling: SamplingConfig, num_prompts: int, length: int
 ) -> None:
     assert strict_model.mode == "strict"
-    choices = {"sampling": sampling, "decoding": DecodingConfig(max_new_tokens=length, max_rows=16)}
+    decoding = DecodingConfig(max_new_tokens=length, max_rows=16, adaptive=False)
+    choices = {"sampling": sampling, "decoding": decoding}
     prompts = [prompt_ids(strict_model, prompt) for prompt in PROMPTS[:num_prompts]]
     plain_rows: list[list[torch.Tensor]] = [[] for _ in prompts]
     plain = [

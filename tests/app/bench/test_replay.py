@@ -294,7 +294,7 @@ def test_the_replay_of_a_drafter_is_its_live_run_step_by_step(
     draw = random.Random(5)
     prompts = [[draw.randrange(VOCAB_SIZE) for _ in range(30)] * 2 for _ in range(8)]
     recordings = Recorder(model, 40).record(prompts)
-    decoding = lookahead.DecodingConfig(max_new_tokens=40, max_rows=width)
+    decoding = lookahead.DecodingConfig(max_new_tokens=40, max_rows=width, adaptive=False)
     setting = ReplaySetting(
         width, max_new_tokens=40, max_draft_depth=decoding.max_draft_depth, with_prompt_rows=True
     )
