@@ -4,10 +4,11 @@ Pure functions of a snapshot. Called by the tab's handlers; the page's script pu
 the document as text.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from app.looks import LOOKS, counts_by_look
-from app.numbers import COMPARE_NUMBERS, counted
+from app.numbers import COMPARE_NUMBERS, counted, sampling_words
 from app.plain_text import displayable
 from app.services.comparison import (
     ArmSnapshot,
@@ -167,9 +168,10 @@ def _note(snapshot: ComparisonSnapshot) -> str:
     if snapshot.plain.numbers is None and snapshot.lookahead.numbers is None:
         return ""
     parts = [f"{snapshot.first.capitalize()} began; the other begins the next run."]
-    if snapshot.seed is not None:
-        parts.append(f"Seed {snapshot.seed}.")
     numbers = snapshot.lookahead.numbers
+    sampled = numbers or snapshot.plain.numbers
+    if sampled is not None:
+        parts.append(f"Both: {sampling_words(replace(sampled, seed=snapshot.seed))}.")
     if numbers is not None and numbers.accepted_by_source:
         counts = counts_by_look(numbers.accepted_by_source)
         told = ", ".join(

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 from app.services.views import AnswerNumbers
 
-__all__ = ["COMPARE_NUMBERS", "PANEL_NUMBERS", "AnswerNumber", "counted", "duration", "number"]
+__all__ = [
+    "COMPARE_NUMBERS",
+    "PANEL_NUMBERS",
+    "AnswerNumber",
+    "counted",
+    "duration",
+    "number",
+    "sampling_words",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,34 @@ _STEPS = AnswerNumber(
     lambda numbers: f"{numbers.num_steps:,}",
 )
 
-PANEL_NUMBERS = (_SPEED, _FIRST, _FORWARDS, _PER_STEP, _ACCEPTANCE, _REUSED, _DRAFTING)
+
+def sampling_words(numbers: AnswerNumbers) -> str:
+    """`temperature 0.8, top-p 0.9, seed 42`, with what is off left out."""
+    said = [
+        f"{name} {value:g}"
+        for name, value, off in (
+            ("temperature", numbers.temperature, 0),
+            ("top-k", numbers.top_k, 0),
+            ("top-p", numbers.top_p, 1),
+            ("min-p", numbers.min_p, 0),
+            ("repetition penalty", numbers.repetition_penalty, 1),
+        )
+        if value != off
+    ]
+    if numbers.seed is None:  # where the likeliest token is taken, the filters change nothing
+        is_penalized = numbers.repetition_penalty != 1
+        return ", ".join(["greedy", *(said[-1:] if is_penalized else [])])
+    return ", ".join([*said, f"seed {numbers.seed}"])
+
+
+_SAMPLING = AnswerNumber(
+    "sampling",
+    "How each token was chosen; the same settings and seed give the same answer to the same "
+    "conversation, whatever was drafted.",
+    sampling_words,
+)
+
+PANEL_NUMBERS = (_SPEED, _FIRST, _FORWARDS, _PER_STEP, _ACCEPTANCE, _REUSED, _DRAFTING, _SAMPLING)
 COMPARE_NUMBERS = (
     _SPEED,
     _TIME,

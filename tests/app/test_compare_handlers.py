@@ -22,6 +22,7 @@ from app.services.comparison import (
 from app.services.errors import BusyError
 from app.services.jobs import CompareJob
 from app.services.views import AnswerNumbers, AnswerOptions
+from lookahead.events import GenerationStats
 from tests.app.asking import WAIT
 from tests.app.scripted_service import LOADING, NUMBERS, READY
 
@@ -307,3 +308,11 @@ def test_the_tab_is_static_and_its_script_puts_in_text_only() -> None:
     assert "{" not in template, "a value in a template would be run as code"
     assert not any(name in script for name in ("innerHTML", "insertAdjacentHTML", "outerHTML"))
     assert COMPARE_CSS.is_file()
+
+
+def test_the_note_says_how_both_were_sampled() -> None:
+    numbers = replace(AnswerNumbers.from_stats(GenerationStats()), temperature=0.8, top_p=0.9)
+    plain = ArmSnapshot("plain", numbers=numbers)
+    snapshot = ComparisonSnapshot(1, "decoding", "x", "plain", seed=7, plain=plain)
+    note = comparison_value(snapshot)["note"]
+    assert "Both: temperature 0.8, top-p 0.9, seed 7." in note

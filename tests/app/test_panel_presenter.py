@@ -252,6 +252,7 @@ def test_every_number_says_what_it_is_in_one_sentence() -> None:
         "60 %",
         "30 / 12",
         "2.5 %",
+        "greedy",
     ]
     for number in numbers:
         assert number["definition"].endswith(".")
