@@ -203,4 +203,34 @@ def m0002_text_lengths(connection: Connection) -> None:
     connection.execute("ALTER TABLE steps ADD COLUMN text_lengths TEXT")  # JSON
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables, m0002_text_lengths)
+FORGETTING = (
+    "ALTER TABLE conversations ADD COLUMN uses_documents INTEGER NOT NULL DEFAULT 0",
+    # hidden since then, and gone for good once the time for undoing has passed
+    "ALTER TABLE conversations ADD COLUMN deleted_at TEXT",
+    "ALTER TABLE sources ADD COLUMN deleted_at TEXT",
+    # CRC-32 of what a row holds; NULL of earlier rows
+    "ALTER TABLE messages ADD COLUMN checksum INTEGER",
+    "ALTER TABLE document_texts ADD COLUMN checksum INTEGER",
+    "ALTER TABLE sequences ADD COLUMN checksum INTEGER",
+    # purged rows of which something may still stand elsewhere: in copies, recorded drafts, caches
+    """
+    CREATE TABLE erasures (
+        kind TEXT NOT NULL CHECK (kind IN ('conversation', 'source', 'sequence')),
+        row_id INTEGER NOT NULL,
+        tokenizer_id INTEGER,  -- of a sequence
+        PRIMARY KEY (kind, row_id)
+    )
+    """,
+    "CREATE INDEX conversations_deleted ON conversations (deleted_at)"
+    " WHERE deleted_at IS NOT NULL",
+    "CREATE INDEX sources_deleted ON sources (deleted_at) WHERE deleted_at IS NOT NULL",
+)
+
+
+def m0004_forgetting(connection: Connection) -> None:
+    """Deletion with a time for undoing it, checksums, and chats that use documents."""
+    for statement in FORGETTING:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables, m0002_text_lengths, m0004_forgetting)
