@@ -47,6 +47,7 @@ def generate(
     session: Session | None = None,
     successors: SuccessorTable | None = None,
     masked_sequence_ids: Collection[int] = frozenset(),
+    document_ranges: Sequence[tuple[int, int]] = (),
     drafter: Drafter | None = None,
     process_logits: LogitsProcessor | None = None,
     stop: StopRule | None = None,
@@ -62,6 +63,7 @@ def generate(
         session: keeps KV and token ids for the next turn; None: one for this call.
         successors: recycled successors to draft from and to feed; None: the model's own table.
         masked_sequence_ids: sequences of the Trie that are this very conversation.
+        document_ranges: start and end of each passage that the prompt quotes from a document.
         drafter: drafts instead of the Trie.
         process_logits: changes the logits before a token is chosen; see `TokenSampler`.
         stop: called with the tokens emitted so far after each of them; returns how many to keep
@@ -85,7 +87,7 @@ def generate(
     sampler = TokenSampler(sampling or SamplingConfig(), model.vocab_size, process_logits)
     answer = _Answer(session, prompt_ids, decoding, sampler, drafter=drafter, stop=stop)
     try:
-        prefill = answer.prefill(is_cancelled)
+        prefill = answer.prefill(is_cancelled, document_ranges)
         if prefill is not None:
             yield prefill
         while answer.reason is None:
@@ -153,11 +155,15 @@ class _Answer:
             prompt_length=len(prompt_ids),
         )
 
-    def prefill(self, is_cancelled: Callable[[], bool]) -> PrefillDone | None:
+    def prefill(
+        self,
+        is_cancelled: Callable[[], bool],
+        document_ranges: Sequence[tuple[int, int]],
+    ) -> PrefillDone | None:
         """Run what is new of the prompt, a chunk a forward; None when cancelled on the way."""
         started = time.perf_counter()
         stats, session = self.stats, self.session
-        stats.reused_length = start = session.begin(self._prompt_ids)
+        stats.reused_length = start = session.begin(self._prompt_ids, document_ranges)
         logits = session.prompt_logits
         chunk_length = self._decoding.prefill_chunk_length
         if not self.model.can_roll_back:

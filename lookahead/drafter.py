@@ -20,7 +20,7 @@ from lookahead.candidates import (
     IntArray,
     level_of,
 )
-from lookahead.draft import DraftTree, TokenSource
+from lookahead.draft import DraftTree, TokenSource, quoted_position
 from lookahead.request_view import RequestView
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie, TrieSnapshot
@@ -274,6 +274,6 @@ def _origin(
     position = level.candidates.position(members[0], node.depth - 1)
     if level.is_own:
         source = request.source_at(position)
-        return source, -1 if source is TokenSource.DOCUMENT else position
+        return source, quoted_position(position) if source is TokenSource.DOCUMENT else position
     assert snapshot is not None, "a Trie's candidate without a Trie"
     return snapshot.locate(position).source, position
