@@ -205,6 +205,8 @@ def m0002_text_lengths(connection: Connection) -> None:
 
 FORGETTING = (
     "ALTER TABLE conversations ADD COLUMN uses_documents INTEGER NOT NULL DEFAULT 0",
+    # what was quoted for an answer, as JSON: [source, first character, end] of each passage
+    "ALTER TABLE messages ADD COLUMN passages TEXT NOT NULL DEFAULT '[]'",
     # hidden since then, and gone for good once the time for undoing has passed
     "ALTER TABLE conversations ADD COLUMN deleted_at TEXT",
     "ALTER TABLE sources ADD COLUMN deleted_at TEXT",
