@@ -20,6 +20,7 @@ from storage.errors import (
 from storage.records import (
     Conversation,
     DocumentMatch,
+    DocumentPassage,
     DraftRecord,
     GenerationRecord,
     Message,
@@ -41,6 +42,7 @@ __all__ = [
     "DatabaseDamagedError",
     "DatabaseFullError",
     "DocumentMatch",
+    "DocumentPassage",
     "DraftRecord",
     "GenerationRecord",
     "Message",

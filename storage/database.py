@@ -12,6 +12,7 @@ from storage.facts import Facts
 from storage.generations import Generations
 from storage.messages import Messages
 from storage.migrations import MIGRATIONS
+from storage.passages import Passages
 from storage.sequences import Sequences
 from storage.settings import StoredSettings
 from storage.sources import Sources
@@ -42,6 +43,7 @@ class Database:
         self.messages = Messages(self._connections)
         self.generations = Generations(self._connections)
         self.sources = Sources(self._connections)
+        self.passages = Passages(self._connections)
         self.sequences = Sequences(self._connections)
         self.tokenizers = Tokenizers(self._connections)
         self.successors = Successors(self._connections)

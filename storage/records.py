@@ -15,6 +15,7 @@ __all__ = [
     "AnswerStatus",
     "Conversation",
     "DocumentMatch",
+    "DocumentPassage",
     "DraftOrigin",
     "DraftRecord",
     "FinalStatus",
@@ -178,6 +179,18 @@ class DocumentMatch:
     name: str
     uri: str
     excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPassage:
+    """A passage of a document: its text stands there from character `start` to `end`."""
+
+    source_id: int
+    name: str
+    uri: str
+    start: int
+    end: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

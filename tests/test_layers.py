@@ -24,7 +24,10 @@ BELOW_THE_LOOP = {
     *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling")
 }
 # Layer 3, where engine and database meet; all of it is below the page.
-SERVICES = ("app.services", "app.prompting", "app.importing", "app.chat_template")
+SERVICES = (
+    *("app.services", "app.prompting", "app.prompt", "app.retrieval", "app.importing"),
+    "app.chat_template",
+)
 PAGE = {
     *("app.ui", "app.handlers", "app.presenters", "app.api", "app.server", "app.security"),
     *("app.panel", "app.panel_handlers", "app.panel_log", "app.panel_presenter"),

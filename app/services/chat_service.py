@@ -124,8 +124,21 @@ class ChatService:
     def messages(self, conversation_id: int) -> list[ChatMessage]:
         """The current branch of a chat, in order."""
         messages = self._database.messages.list(conversation_id)
-        generations = self._database.generations.for_messages([message.id for message in messages])
-        return [chat_message(message, generations.get(message.id)) for message in messages]
+        message_ids = [message.id for message in messages]
+        generations = self._database.generations.for_messages(message_ids)
+        quoted = self._database.passages.quoted(message_ids)
+        return [
+            chat_message(message, generations.get(message.id), quoted.get(message.id, ()))
+            for message in messages
+        ]
+
+    def uses_documents(self, conversation_id: int) -> bool:
+        """Whether a chat's questions are answered with passages. Raises RecordNotFoundError."""
+        return self._database.passages.are_used(conversation_id)
+
+    def use_documents(self, conversation_id: int, is_used: bool) -> None:
+        """Switch that on or off, for the questions to come. Raises RecordNotFoundError."""
+        self._database.passages.use(conversation_id, is_used)
 
     def delete_conversation(self, conversation_id: int) -> None:
         """Delete a chat with all that came of it; an answer being written for it is stopped."""
@@ -147,8 +160,18 @@ class ChatService:
             bench.keeper.forget(sequence_ids)
         self._worker.request_idle_work()
 
-    def ask(self, conversation_id: int | None, text: str, options: AnswerOptions) -> AnswerJob:
+    def ask(
+        self,
+        conversation_id: int | None,
+        text: str,
+        options: AnswerOptions,
+        *,
+        uses_documents: bool | None = None,
+    ) -> AnswerJob:
         """Save a question and have it answered; without a conversation a new one begins.
+
+        Args:
+            uses_documents: the chat's switch is put there first; None: it stays as it is.
 
         Raises:
             NothingToAnswerError: the text is empty.
@@ -165,6 +188,8 @@ class ChatService:
             branch = self._database.messages.list(conversation_id)
             parent_id = branch[-1].id if branch else None
             question = self._database.messages.add_user(conversation_id, parent_id, text)
+            if uses_documents is not None:
+                self._database.passages.use(conversation_id, uses_documents)
             return self._answer(conversation_id, question.id, options)
 
     def regenerate(self, conversation_id: int, options: AnswerOptions) -> AnswerJob:

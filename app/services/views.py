@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from lookahead.events import GenerationStats
-from storage.records import StepRecord
+from storage.records import DocumentPassage, StepRecord
 
 __all__ = [
     "ANSWER_OVER",
@@ -169,6 +169,7 @@ class AnswerSnapshot:
         notice: one sentence about what was done to make it fit ("" where nothing was).
         error: one sentence, set where `status` is "failed".
         is_stopping: somebody asked it to end; the model is asked whether to between two forwards.
+        passages: what was quoted from documents for it.
     """
 
     version: int
@@ -181,6 +182,7 @@ class AnswerSnapshot:
     notice: str = ""
     error: str = ""
     is_stopping: bool = False
+    passages: tuple[DocumentPassage, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -209,6 +211,7 @@ class ChatMessage:
         status: "streaming" (a job is writing it), "complete", "stopped" or "failed".
         numbers: of an answer that was finished; None for the user's messages.
         error: why an answer failed, in one sentence.
+        passages: what was quoted from documents for an answer; those deleted since are left out.
     """
 
     id: int
@@ -218,6 +221,7 @@ class ChatMessage:
     status: str
     numbers: AnswerNumbers | None = None
     error: str = ""
+    passages: tuple[DocumentPassage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

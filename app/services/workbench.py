@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.prompting import Prompt, PromptBuilder, encode_text
+from app.retrieval import Retrieval
 from app.services.engine import Engine, GenerationRequest
 from app.services.stop_strings import StopStrings
 from app.services.trie_keeper import TrieKeeper
@@ -44,6 +45,7 @@ class Workbench:
     Attributes:
         model: the loaded model. `prompts`: its PromptBuilder.
         keeper: the Trie of its tokenizer.
+        retrieval: finds passages of documents, and quotes them.
         import_tokenizer: a tokenizer of its own for the import thread.
     """
 
@@ -72,6 +74,7 @@ class Workbench:
         self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
         cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
         self.keeper = TrieKeeper(database, cache, self.tokenizer_id)
+        self.retrieval = Retrieval(database, tokenizer, self.tokenizer_id)
         self._successors = self._load_successors()
         self._successors_saved_at = time.monotonic()
         self._has_new_successors = False
@@ -182,6 +185,7 @@ class Workbench:
             successors = self._successors if is_remembered else copy.deepcopy(self._successors)
         return GenerationRequest(
             prompt_ids=prompt.token_ids,
+            document_ranges=prompt.document_ranges,
             decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
             sampling=SamplingConfig(temperature=self.temperature(options), seed=options.seed),
             session=session,
