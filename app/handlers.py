@@ -123,6 +123,7 @@ class PageHandlers:
         lookahead: bool,
         temperature: float | None,
         max_new_tokens: float | None,
+        documents: bool = False,
     ) -> Outputs:
         """The message box (emptied), and the view with the question and its waiting answer.
 
@@ -132,11 +133,27 @@ class PageHandlers:
         view.move(conversation_id)
         options = answer_options(lookahead, temperature, max_new_tokens)
         try:
-            job = self._service.ask(conversation_id, text, options)
+            job = self._service.ask(conversation_id, text, options, uses_documents=bool(documents))
         except RecordNotFoundError:  # the tab would be left in a chat that is no more
             gr.Warning("This chat was deleted meanwhile. Send again to ask in a new one.")
             return (gr.skip(), *self.show_chat(view, None))
         return ("", *self.show_chat(view, job.conversation_id))
+
+    @shows_errors(1)
+    def document_switch(self, view: TabView) -> bool:
+        """Whether the open chat uses documents; a new one does not."""
+        if view.conversation_id is None:
+            return False
+        try:
+            return self._service.uses_documents(view.conversation_id)
+        except RecordNotFoundError:  # deleted in another tab
+            return False
+
+    @shows_errors(0)
+    def use_documents(self, view: TabView, is_used: bool) -> None:
+        """Switch documents on or off for the open chat; a new one gets it with its question."""
+        if view.conversation_id is not None:
+            self._service.use_documents(view.conversation_id, bool(is_used))
 
     @shows_errors(0)
     def stop(self, view: TabView) -> None:

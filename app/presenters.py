@@ -20,7 +20,7 @@ from app.services.views import (
     EngineState,
     ImportSnapshot,
 )
-from storage.records import Conversation, Source
+from storage.records import Conversation, DocumentPassage, Source
 
 __all__ = [
     "answer_line",
@@ -44,7 +44,7 @@ def chatbot_messages(
     *,
     is_model_ready: bool = True,
 ) -> list[dict[str, Any]]:
-    """The conversation as the chatbot takes it; under each answer one line of numbers.
+    """The conversation as the chatbot takes it; under each answer numbers and quoted passages.
 
     Args:
         messages: the saved messages of the branch, in order.
@@ -57,9 +57,9 @@ def chatbot_messages(
             shown.append({"role": "user", "content": literal_markdown(message.text)})
         elif snapshot is not None and snapshot.message_id == message.id:
             line = answer_line(snapshot, is_model_ready=is_model_ready)
-            shown.append(_answer(snapshot.text, line))
+            shown.append(_answer(snapshot.text, line, snapshot.passages))
         else:
-            shown.append(_answer(message.text, _saved_line(message)))
+            shown.append(_answer(message.text, _saved_line(message), message.passages))
     return shown
 
 
@@ -71,10 +71,28 @@ def demo_preparation(*, is_model_ready: bool, is_stopping: bool) -> list[dict[st
     return [_answer("", f"Preparing the demo: {wait} …")]
 
 
-def _answer(text: str, line: str) -> dict[str, Any]:
-    parts = (displayable(text) or _NO_TEXT_YET, literal_markdown(line))
+def _answer(text: str, line: str, passages: Sequence[DocumentPassage] = ()) -> dict[str, Any]:
+    below = literal_markdown(line) + (f"\n\n{_quoted(passages)}" if passages else "")
+    parts = (displayable(text) or _NO_TEXT_YET, below)
     blocks = [{"type": "text", "text": part} for part in parts if part]
     return {"role": "assistant", "content": blocks}
+
+
+def _quoted(passages: Sequence[DocumentPassage]) -> str:
+    """The passages, folded: one line of HTML, every sign of theirs a character reference."""
+    names = ", ".join(dict.fromkeys(_file_name(passage) for passage in passages))
+    quotes = "".join(
+        f"<p>{literal_markdown(f'[{number}] {displayable_name(passage.name)}')}</p>"
+        f"<blockquote>{literal_markdown(passage.text)}</blockquote>"
+        for number, passage in enumerate(passages, 1)
+    )
+    summary = literal_markdown(f"Given {counted(len(passages), 'passage')}: {names}")
+    return f"<details><summary>{summary}</summary>{quotes}</details>"
+
+
+def _file_name(passage: DocumentPassage) -> str:
+    name = displayable_name(passage.name)
+    return PurePath(name).name or name
 
 
 def answer_line(snapshot: AnswerSnapshot, *, is_model_ready: bool = True) -> str:

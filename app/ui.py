@@ -76,6 +76,7 @@ class ChatTab:
     send: gr.Button
     stop: gr.Button
     lookahead: gr.Checkbox
+    documents: gr.Checkbox
     temperature: gr.Number
     max_new_tokens: gr.Number
 
@@ -219,10 +220,11 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
             )
         with gr.Row(elem_id="options", elem_classes="options"):
             lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
+            documents = gr.Checkbox(False, label="Documents", container=False)
             # without ranges: gradio's errors do not name the field, the handlers' do
             temperature = gr.Number(default.temperature, label="Temperature", step=0.1)
             max_new_tokens = gr.Number(default.max_new_tokens, label="Max tokens")
-    return ChatTab(chatbot, message, send, stop, lookahead, temperature, max_new_tokens)
+    return ChatTab(chatbot, message, send, stop, lookahead, documents, temperature, max_new_tokens)
 
 
 def _documents_tab() -> DocumentsTab:
@@ -265,7 +267,7 @@ def _wire_chat(
 ) -> Dependency:
     """Everything of the chat. Returns the start of the demo, for what is to follow it."""
     shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
-    question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens]
+    question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens, tab.documents]
     ask = gr.on(
         [tab.message.submit, tab.send.click],
         handlers.ask,
@@ -284,7 +286,9 @@ def _wire_chat(
         panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
     ):
         moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
+        moved.then(handlers.document_switch, view, tab.documents, **_QUIET)
     tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
+    tab.documents.input(handlers.use_documents, [view, tab.documents], None, **_QUIET)
     for event, handler in (
         (panel.toggle_panel, handlers.panel.toggle_panel),
         (panel.show_answer, handlers.panel.show_answer),

@@ -80,6 +80,7 @@ class ScriptedService:
         self.uploaded_paths: list[Path] = []
         self.sources: list[Source] = []
         self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
+        self.chats_with_documents: set[int] = set()
         self._num_messages = 0
 
     def start(self) -> None: ...
@@ -107,7 +108,22 @@ class ScriptedService:
                 return job
         return None
 
-    def ask(self, conversation_id: int | None, text: str, options: AnswerOptions) -> AnswerJob:
+    def uses_documents(self, conversation_id: int) -> bool:
+        self.messages(conversation_id)
+        return conversation_id in self.chats_with_documents
+
+    def use_documents(self, conversation_id: int, is_used: bool) -> None:
+        self.messages(conversation_id)
+        (set.add if is_used else set.discard)(self.chats_with_documents, conversation_id)
+
+    def ask(
+        self,
+        conversation_id: int | None,
+        text: str,
+        options: AnswerOptions,
+        *,
+        uses_documents: bool | None = None,
+    ) -> AnswerJob:
         if not text.strip():
             raise NothingToAnswerError("The message is empty. Write something first.")
         if conversation_id is None:
@@ -119,6 +135,8 @@ class ScriptedService:
         self.messages(conversation_id)
         if self.running_job(conversation_id):
             raise BusyError("This chat is still being answered. Wait for it, or press Stop.")
+        if uses_documents is not None:
+            self.use_documents(conversation_id, uses_documents)
         self._add_message(conversation_id, "user", text, "complete")
         answer = self._add_message(conversation_id, "assistant", "", "streaming")
         job = AnswerJob(conversation_id, answer.id, options, lambda _: None)

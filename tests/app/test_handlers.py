@@ -526,3 +526,29 @@ def test_cancel_reaches_the_running_import(
     handlers.cancel_import()
     assert service.import_job is not None
     assert service.import_job.is_cancelled
+
+
+def test_a_new_chat_gets_the_switch_of_documents_with_its_question(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    view = TabView()
+    assert handlers.document_switch(view) is False
+    handlers.use_documents(view, True)
+    handlers.ask(view, "Where?", True, 0.0, 64, True)
+    assert view.conversation_id is not None
+    assert service.uses_documents(view.conversation_id)
+    assert handlers.document_switch(view) is True
+    assert handlers.document_switch(TabView()) is False
+
+
+def test_the_switch_of_documents_is_kept_without_a_question(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    view = ask(handlers, "Where?")
+    assert handlers.document_switch(view) is False
+    handlers.use_documents(view, True)
+    assert handlers.document_switch(view) is True
+    handlers.use_documents(view, False)
+    assert handlers.document_switch(view) is False
+    service.delete_conversation(view.conversation_id or 0)
+    assert handlers.document_switch(view) is False

@@ -16,7 +16,7 @@ from app.services.views import (
     EngineState,
     ImportSnapshot,
 )
-from storage.records import Conversation, Source
+from storage.records import Conversation, DocumentPassage, Source
 from tests.app.scripted_service import NOW, NUMBERS, READY
 
 QUESTION = ChatMessage(1, 7, "user", "Is `List<String>` fine?", "complete")
@@ -229,3 +229,34 @@ def test_documents_are_listed_with_their_length() -> None:
     assert presenters.document_list([source]) == [
         {"id": 1, "name": "a.md", "uri": "/x/a.md", "length": "1 token"}
     ]
+
+
+def test_passages_stand_folded_under_the_numbers_and_none_of_their_signs_is_markup() -> None:
+    hostile = "</blockquote></details><img src=x> **b** $$x$$\n\n    code | a |\n`c`"
+    given = DocumentPassage(3, "docs/<b>bees</b>.md", "file:///x", 10, 20, hostile)
+    other = replace(given, start=30, text="second")
+    message = replace(ANSWER, passages=(given, other))
+    (shown,) = presenters.chatbot_messages([message])
+    answer, below = (block["text"] for block in shown["content"])
+    assert answer == "It is."
+    line, quoted = below.split("\n\n")
+    assert html.unescape(line) == LINE
+    assert "\n" not in quoted
+    tags = re.findall(r"<[^>]*>", quoted)
+    passage = ["<p>", "</p>", "<blockquote>", "</blockquote>"]
+    assert tags == ["<details>", "<summary>", "</summary>", *passage, *passage, "</details>"]
+    assert not set("*`$|\\") & set(re.sub(r"&#\d+;", "", quoted))
+    texts = [html.unescape(text) for text in re.split(r"(?:<[^>]*>)+", quoted) if text]
+    assert texts == [
+        "Given 2 passages: b>.md",  # what stands behind the last slash
+        "[1] docs/<b>bees</b>.md",
+        hostile,
+        "[2] docs/<b>bees</b>.md",
+        "second",
+    ]
+
+
+def test_passages_of_a_running_answer_are_shown_as_soon_as_they_are_known() -> None:
+    given = DocumentPassage(3, "bees.md", "file:///x", 10, 20, "Bees drink.")
+    (shown,) = presenters.chatbot_messages([ANSWER], snapshot("prefill", passages=(given,)))
+    assert "Bees drink." in html.unescape(shown["content"][1]["text"])
