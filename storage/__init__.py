@@ -18,7 +18,9 @@ from storage.errors import (
     StorageError,
 )
 from storage.records import (
+    ERASED_TOKEN_ID,
     Conversation,
+    Deletion,
     DocumentMatch,
     DocumentPassage,
     DraftRecord,
@@ -34,6 +36,7 @@ from storage.segment_cache import SegmentCache
 
 __all__ = [
     "DATABASE_NAME",
+    "ERASED_TOKEN_ID",
     "Conversation",
     "DataFolderError",
     "Database",
@@ -41,6 +44,7 @@ __all__ = [
     "DatabaseClosedError",
     "DatabaseDamagedError",
     "DatabaseFullError",
+    "Deletion",
     "DocumentMatch",
     "DocumentPassage",
     "DraftRecord",

@@ -27,7 +27,8 @@ Row = dict[str, Any]
 BUSY_TIMEOUT_SECONDS = 10.0
 
 # FULL: what is committed survives a power cut too. secure_delete: what is deleted is overwritten.
-PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON")
+# temp_store: sorting leaves no file with somebody's words in it.
+PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY")
 
 
 class Connections:
@@ -101,10 +102,10 @@ class Connections:
             finally:
                 connection.rollback()  # nothing to do after a commit
 
-    def truncate_log(self) -> None:
+    def truncate_log(self) -> bool:
         """Move what is in the write-ahead log into the file and empty it, unless somebody reads.
 
-        After deletions: the log still holds what was there before.
+        After deletions: the log still holds what was there before. Returns whether it is empty.
         """
         connection = self.current()
         try:
@@ -115,6 +116,7 @@ class Connections:
             connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
         if is_busy:
             logger.info("The write-ahead log is in use; it will be emptied later")
+        return not is_busy
 
     def close(self) -> None:
         """Close every connection; the last one empties the write-ahead log. Idempotent.

@@ -8,6 +8,8 @@ from types import TracebackType
 
 from storage.connections import Connections
 from storage.conversations import Conversations
+from storage.deletions import Deletions
+from storage.erasures import Erasures
 from storage.facts import Facts
 from storage.generations import Generations
 from storage.messages import Messages
@@ -45,6 +47,8 @@ class Database:
         self.sources = Sources(self._connections)
         self.passages = Passages(self._connections)
         self.sequences = Sequences(self._connections)
+        self.deletions = Deletions(self._connections)
+        self.erasures = Erasures(self._connections)
         self.tokenizers = Tokenizers(self._connections)
         self.successors = Successors(self._connections)
         self.facts = Facts(self._connections)

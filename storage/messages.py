@@ -33,8 +33,8 @@ CURRENT_BRANCH = """
     WITH RECURSIVE branch (id, parent_id, distance) AS (
         SELECT id, parent_id, 0 FROM messages WHERE id = (
             SELECT coalesce(current_message_id, (
-                SELECT max(id) FROM messages WHERE conversation_id = conversations.id
-            )) FROM conversations WHERE id = ?
+                SELECT max(id) FROM messages WHERE conversation_id = chats.id
+            )) FROM shown_conversations AS chats WHERE id = ?
         )
         UNION ALL
         SELECT messages.id, messages.parent_id, distance + 1
@@ -181,7 +181,7 @@ class Messages:
 
     def get(self, message_id: int) -> Message:
         """The message. Raises RecordNotFoundError."""
-        row = self._connections.row("SELECT * FROM messages WHERE id = ?", [message_id])
+        row = self._connections.row("SELECT * FROM shown_messages WHERE id = ?", [message_id])
         if row is None:
             raise not_found(message_id)
         return message(row)
@@ -193,7 +193,7 @@ class Messages:
         """
         rows = self._connections.rows(CURRENT_BRANCH, [conversation_id])
         if not rows and not self._connections.rows(
-            "SELECT 1 FROM conversations WHERE id = ?", [conversation_id]
+            "SELECT 1 FROM shown_conversations WHERE id = ?", [conversation_id]
         ):
             raise no_such_chat(conversation_id)
         return [message(row) for row in rows]
@@ -203,7 +203,7 @@ def require_place(connection: Connection, conversation_id: int, parent_id: int |
     """Raise RecordNotFoundError unless a message can stand there."""
     found = connection.execute(
         "SELECT ? IS NULL OR EXISTS (SELECT 1 FROM messages WHERE id = ? AND conversation_id ="
-        " conversations.id) FROM conversations WHERE id = ?",
+        " shown_conversations.id) FROM shown_conversations WHERE id = ?",
         [parent_id, parent_id, conversation_id],
     ).fetchone()
     if found is None:
@@ -218,7 +218,7 @@ def require_unfinished(connection: Connection, message_id: int) -> int:
         "SELECT conversation_id, role = 'user' OR status IN ('complete', 'failed')"
         " OR EXISTS (SELECT 1 FROM generations WHERE message_id = messages.id AND reason <> '')"
         " OR EXISTS (SELECT 1 FROM sequences WHERE message_id = messages.id)"
-        " FROM messages WHERE id = ?",
+        " FROM shown_messages AS messages WHERE id = ?",
         [message_id],
     ).fetchone()
     if row is None:

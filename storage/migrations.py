@@ -217,15 +217,25 @@ FORGETTING = (
     # purged rows of which something may still stand elsewhere: in copies, recorded drafts, caches
     """
     CREATE TABLE erasures (
-        kind TEXT NOT NULL CHECK (kind IN ('conversation', 'source', 'sequence')),
-        row_id INTEGER NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('conversation', 'source', 'sequence', 'words')),
+        row_id INTEGER NOT NULL,  -- 0 of words: those of the search index
         tokenizer_id INTEGER,  -- of a sequence
         PRIMARY KEY (kind, row_id)
     )
     """,
-    "CREATE INDEX conversations_deleted ON conversations (deleted_at)"
-    " WHERE deleted_at IS NOT NULL",
+    "CREATE INDEX conversations_deleted ON conversations (deleted_at) WHERE deleted_at IS NOT NULL",
     "CREATE INDEX sources_deleted ON sources (deleted_at) WHERE deleted_at IS NOT NULL",
+    # what is read by everything but undoing and purging
+    "CREATE VIEW shown_conversations AS SELECT * FROM conversations WHERE deleted_at IS NULL",
+    "CREATE VIEW shown_sources AS SELECT * FROM sources WHERE deleted_at IS NULL",
+    """
+    CREATE VIEW shown_messages AS SELECT messages.* FROM messages
+        JOIN conversations ON conversations.id = conversation_id WHERE deleted_at IS NULL
+    """,
+    """
+    CREATE VIEW shown_sequences AS SELECT sequences.* FROM sequences
+        JOIN sources ON sources.id = source_id WHERE deleted_at IS NULL
+    """,
 )
 
 

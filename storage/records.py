@@ -12,8 +12,11 @@ from typing import Literal
 from storage.token_blobs import TokenIds
 
 __all__ = [
+    "ERASED_TOKEN_ID",
     "AnswerStatus",
     "Conversation",
+    "DeletedKind",
+    "Deletion",
     "DocumentMatch",
     "DocumentPassage",
     "DraftOrigin",
@@ -34,6 +37,9 @@ Role = Literal["user", "assistant"]
 FinalStatus = Literal["complete", "stopped", "failed"]
 AnswerStatus = Literal["streaming", "complete", "stopped", "failed"]
 SourceKind = Literal["history", "document"]
+DeletedKind = Literal["conversation", "document"]
+
+ERASED_TOKEN_ID = -1  # of a drafted token that was taken from something deleted since
 
 # (sequence id, offset in it) for history and documents; a position of the conversation's own
 # tokens for prompt and output; None for what has no place (recycled, the root)
@@ -49,6 +55,16 @@ class Conversation:
     current_message_id: int | None
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A chat or a document that was deleted and can still be brought back; `name`: its title."""
+
+    kind: DeletedKind
+    id: int
+    name: str
+    deleted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +100,10 @@ class NewSequence:
 
 @dataclass(frozen=True, slots=True)
 class DraftRecord:
-    """The draft tree of a step: what each node is, root first; parents by node index, -1: none."""
+    """The draft tree of a step: what each node is, root first; parents by node index, -1: none.
+
+    A token id may be ERASED_TOKEN_ID, those of the node's descendants are then too.
+    """
 
     token_ids: tuple[int, ...]
     parents: tuple[int, ...]

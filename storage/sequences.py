@@ -39,7 +39,7 @@ class Sequences:
         while True:
             rows = self._connections.rows(
                 "SELECT sequences.id, sources.kind, sequences.token_ids FROM sequences"
-                " JOIN sources ON sources.id = sequences.source_id"
+                " JOIN shown_sources AS sources ON sources.id = sequences.source_id"
                 " WHERE sequences.tokenizer_id = ? AND sequences.id > ?"
                 " ORDER BY sequences.id LIMIT ?",
                 [tokenizer_id, after, PAGE_LENGTH],
@@ -53,7 +53,7 @@ class Sequences:
     def ids(self, tokenizer_id: int) -> list[int]:
         """The ids of all sequences of a tokenizer, rising: what an index must hold."""
         rows = self._connections.rows(
-            "SELECT id FROM sequences WHERE tokenizer_id = ? ORDER BY id", [tokenizer_id]
+            "SELECT id FROM shown_sequences WHERE tokenizer_id = ? ORDER BY id", [tokenizer_id]
         )
         return [row["id"] for row in rows]
 
@@ -61,7 +61,8 @@ class Sequences:
         """The sequence without its tokens. Raises RecordNotFoundError."""
         row = self._connections.row(
             "SELECT sequences.id, source_id, tokenizer_id, kind, message_id, num_tokens"
-            " FROM sequences JOIN sources ON sources.id = source_id WHERE sequences.id = ?",
+            " FROM sequences JOIN shown_sources AS sources ON sources.id = source_id"
+            " WHERE sequences.id = ?",
             [int(sequence_id)],
         )
         if row is None:
@@ -71,7 +72,8 @@ class Sequences:
     def for_message(self, message_id: int) -> SequenceRecord | None:
         """The sequence that an answer was saved with; None where there is none."""
         row = self._connections.row(
-            "SELECT id FROM sequences WHERE message_id = ? ORDER BY id DESC LIMIT 1", [message_id]
+            "SELECT id FROM shown_sequences WHERE message_id = ? ORDER BY id DESC LIMIT 1",
+            [message_id],
         )
         return None if row is None else self.get(row["id"])
 
@@ -82,7 +84,7 @@ class Sequences:
         num_bytes = -1 if end is None else 4 * (end - start)
         row = self._connections.row(
             "SELECT substr(token_ids, ?, CASE WHEN ? < 0 THEN length(token_ids) ELSE ? END)"
-            " AS token_ids FROM sequences WHERE id = ?",
+            " AS token_ids FROM shown_sequences WHERE id = ?",
             [4 * start + 1, num_bytes, num_bytes, int(sequence_id)],
         )
         if row is None:
@@ -92,8 +94,8 @@ class Sequences:
     def for_conversation(self, conversation_id: int) -> list[int]:
         """The ids of the history sequences of a chat, rising."""
         rows = self._connections.rows(
-            "SELECT sequences.id FROM sequences JOIN sources ON sources.id = source_id"
-            " WHERE sources.conversation_id = ? ORDER BY sequences.id",
+            "SELECT sequences.id FROM sequences JOIN shown_sources AS sources"
+            " ON sources.id = source_id WHERE sources.conversation_id = ? ORDER BY sequences.id",
             [conversation_id],
         )
         return [row["id"] for row in rows]
@@ -110,7 +112,7 @@ class Sequences:
         rows = self._connections.rows(
             "SELECT sequences.id AS sequence_id, source_id, kind, coalesce(title, name) AS name,"
             " uri, conversation_id, message_id FROM sequences"
-            " JOIN sources ON sources.id = source_id"
+            " JOIN shown_sources AS sources ON sources.id = source_id"
             " LEFT JOIN conversations ON conversations.id = conversation_id"
             " WHERE sequences.id IN (SELECT value FROM json_each(?))",
             [json.dumps([int(sequence_id) for sequence_id in sequence_ids])],
