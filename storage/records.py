@@ -59,10 +59,14 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A chat or a document that was deleted and can still be brought back; `name`: its title."""
+    """A chat, or documents, deleted in one go, which can still be brought back.
+
+    Args:
+        name: the chat's title, or the name of the first document.
+    """
 
     kind: DeletedKind
-    id: int
+    ids: tuple[int, ...]
     name: str
     deleted_at: datetime
 

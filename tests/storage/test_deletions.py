@@ -90,10 +90,14 @@ def test_a_deleted_document_is_seen_nowhere_and_undo_brings_all_of_it_back(
         ]
 
     before = seen()
-    assert db.deletions.hide_document(source_id) == sequence_ids[:1]
+    assert db.deletions.hide_documents([source_id]) == sequence_ids[:1]
     rest = sequence_ids[1:]
     assert seen() == [[kept_id], ["b.txt"], rest, rest, rest, None, None, kept_id]
-    for use in (db.sources.get, db.sources.text, db.deletions.hide_document):
+    for use in (
+        db.sources.get,
+        db.sources.text,
+        lambda i: db.deletions.hide_documents([kept_id, i]),
+    ):
         with pytest.raises(RecordNotFoundError):
             use(source_id)
     for use_sequence in (db.sequences.get, db.sequences.token_ids, db.sequences.origin):
@@ -102,8 +106,8 @@ def test_a_deleted_document_is_seen_nowhere_and_undo_brings_all_of_it_back(
     with pytest.raises(RecordNotFoundError):
         db.sources.add_sequence(source_id, [1], 99)
     [deletion] = db.deletions.list()
-    assert (deletion.kind, deletion.id, deletion.name) == ("document", source_id, "a.txt")
-    assert db.deletions.restore("document", source_id) == sequence_ids[:1]
+    assert (deletion.kind, deletion.ids, deletion.name) == ("document", (source_id,), "a.txt")
+    assert db.deletions.restore("document", [source_id]) == sequence_ids[:1]
     assert seen() == before
     assert db.deletions.list() == []
 
@@ -134,8 +138,8 @@ def test_a_deleted_chat_is_seen_nowhere_and_undo_brings_all_of_it_back(
         with pytest.raises(RecordNotFoundError):
             use()
     [deletion] = db.deletions.list()
-    assert (deletion.kind, deletion.id, deletion.name) == ("conversation", chat.id, "A chat")
-    assert db.deletions.restore("conversation", chat.id) == sequence_ids
+    assert (deletion.kind, deletion.ids, deletion.name) == ("conversation", (chat.id,), "A chat")
+    assert db.deletions.restore("conversation", [chat.id]) == sequence_ids
     after = db.messages.list(chat.id)
     assert after[:-1] == before[:-1]
     assert (after[-1].status, after[-1].text) == ("stopped", "half"), "nobody writes it any more"
@@ -144,21 +148,21 @@ def test_a_deleted_chat_is_seen_nowhere_and_undo_brings_all_of_it_back(
 def test_only_what_was_deleted_long_enough_ago_is_purged(db: Database) -> None:
     first = add(db, "1.txt", "first")
     chat = db.conversations.create("chat").id
-    db.deletions.hide_document(first)
+    db.deletions.hide_documents([first])
     between = datetime.now(UTC)
     second = add(db, "2.txt", "second")
-    db.deletions.hide_document(second)
+    db.deletions.hide_documents([second])
     db.deletions.hide_conversation(chat)
     assert db.deletions.purge(between) == [1]
-    assert [(d.kind, d.id) for d in db.deletions.list()] == [
-        ("conversation", chat),
-        ("document", second),
+    assert [(d.kind, d.ids) for d in db.deletions.list()] == [
+        ("conversation", (chat,)),
+        ("document", (second,)),
     ]
     assert db.deletions.purge(later()) == [2]
     assert db.deletions.list() == []
     for kind, row_id in (("document", first), ("document", second), ("conversation", chat)):
         with pytest.raises(RecordNotFoundError, match="cannot be brought back"):
-            db.deletions.restore(kind, row_id)  # type: ignore[arg-type]
+            db.deletions.restore(kind, [row_id])  # type: ignore[arg-type]
 
 
 def test_the_history_of_a_chat_is_no_document_to_be_deleted(
@@ -166,21 +170,32 @@ def test_the_history_of_a_chat_is_no_document_to_be_deleted(
 ) -> None:
     exchange(db.conversations.create().id)
     with pytest.raises(RecordNotFoundError):
-        db.deletions.hide_document(1)
+        db.deletions.hide_documents([1])
 
 
 def test_a_document_can_be_imported_again_while_its_deletion_could_be_undone(
     db: Database, tokenizer_id: int
 ) -> None:
     source_id = add(db, "a.txt", "same")
-    db.deletions.hide_document(source_id)
+    db.deletions.hide_documents([source_id])
     again = add(db, "a.txt", "same")
-    with pytest.raises(RecordNotFoundError, match="another one took its place"):
-        db.deletions.restore("document", source_id)
+    with pytest.raises(RecordNotFoundError, match="imported again"):
+        db.deletions.restore("document", [source_id])
     with pytest.raises(RecordExistsError):
         add(db, "b.txt", "same")
     assert [source.id for source in db.sources.list()] == [again]
     assert len(db.sequences.ids(tokenizer_id)) == 1
+
+
+def test_documents_deleted_in_one_go_come_back_in_one_go(db: Database) -> None:
+    ids = [add(db, f"{number}.txt", f"text {number}") for number in range(4)]
+    assert db.deletions.hide_documents(ids[:3]) == [1, 2, 3]
+    db.deletions.hide_documents(ids[3:])
+    last, first = db.deletions.list()
+    assert (first.ids, first.name, last.ids) == (tuple(ids[:3]), "0.txt", (ids[3],))
+    add(db, "1.txt", "text 1")
+    assert db.deletions.restore("document", first.ids) == [1, 3], "one was imported again"
+    assert {source.name for source in db.sources.list()} == {"0.txt", "1.txt", "2.txt"}
 
 
 def drafted_from(db: Database, sequence_id: int, conversation_id: int) -> int:
@@ -220,7 +235,7 @@ def test_drafts_that_other_answers_recorded_lose_what_was_taken_from_it(db: Data
     source_id = add(db, "secret.txt", "secret", SECRET_IDS)
     message_id = drafted_from(db, 1, db.conversations.create().id)
     before = steps_of(db, message_id)
-    db.deletions.hide_document(source_id)
+    db.deletions.hide_documents([source_id])
     purge(db)
     erased, other = steps_of(db, message_id)
     gone = ERASED_TOKEN_ID
@@ -249,7 +264,7 @@ def test_nothing_of_a_deleted_document_stays_in_any_file(
         db.sources.delete(source_id)
         assert db.erasures.finish(lambda _: True)
     else:
-        db.deletions.hide_document(source_id)
+        db.deletions.hide_documents([source_id])
         assert traces(data_dir)
         purge(db)
     assert traces(data_dir) == {}
@@ -298,7 +313,7 @@ def test_a_copy_that_cannot_be_cleared_is_removed(db: Database, data_dir: Path) 
     content = bytearray(path.read_bytes())
     content[100:4096] = b"\xff" * 3996
     path.write_bytes(content)
-    db.deletions.hide_document(source_id)
+    db.deletions.hide_documents([source_id])
     purge(db)
     assert not path.exists()
     assert traces(data_dir) == {}
@@ -328,7 +343,7 @@ def test_what_could_not_be_erased_is_tried_again(
         asked.append(tokenizer_id)
         return False
 
-    db.deletions.hide_document(source_id)
+    db.deletions.hide_documents([source_id])
     db.deletions.purge(later())
     assert not db.erasures.finish(refuse), "the index could not be written"
     assert asked == [1]

@@ -148,9 +148,9 @@ def test_every_earlier_version_is_read_with_all_its_rows(old_file: Path) -> None
 
 def test_what_an_earlier_version_wrote_can_be_deleted_and_brought_back(old_file: Path) -> None:
     with Database(old_file.parent) as db:
-        assert db.deletions.hide_document(2) == [2]
+        assert db.deletions.hide_documents([2]) == [2]
         assert db.sources.search("text") == []
-        assert db.deletions.restore("document", 2) == [2]
+        assert db.deletions.restore("document", [2]) == [2]
         assert db.conversations.delete(1) == []
         assert db.sources.delete(2) == [2]
         assert db.erasures.finish(lambda _: True)
