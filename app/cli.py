@@ -102,6 +102,7 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
     if missing:
         raise CommandError(f"{', '.join(missing)}: no such file or folder. Check the path.")
     _prepare_model(settings, terminal)
+    from app.numbers import time_left
     from app.services.chat_service import ChatService
     from app.services.views import ServiceConfig
 
@@ -114,11 +115,16 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
             if snapshot.status == "waiting":
                 terminal.progress(service.state.detail)
             else:
+                seconds = snapshot.seconds_left
                 terminal.progress(
                     f"Importing: {snapshot.num_files_done} of {snapshot.num_files_total} files, "
                     f"{snapshot.num_tokens:,} tokens"
+                    + (f", {time_left(seconds)}" if seconds is not None else "")
                 )
             snapshot = job.wait_for_change(snapshot.version, _POLL_SECONDS)
+    except KeyboardInterrupt:
+        terminal.say("What was taken in stays. The same command goes on where this one stopped.")
+        raise
     finally:
         service.close()
     if snapshot.error:
@@ -134,7 +140,8 @@ def _import(settings: Settings, names: list[str], terminal: Terminal, *, as_json
             terminal.say(f"Skipped {path}: {reason}")
         terminal.result(
             f"Imported {snapshot.num_documents} of {snapshot.num_files_done} files, "
-            f"{snapshot.num_tokens:,} tokens."
+            f"{snapshot.num_tokens:,} tokens"
+            + (f"; {snapshot.num_unchanged} unchanged." if snapshot.num_unchanged else ".")
         )
     return 0
 

@@ -6,33 +6,28 @@ returns values in the order of the outputs named in its docstring, where *view* 
 """
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
-from gradio.utils import get_upload_folder
 
 from app import presenters
 from app.page_errors import RefusedInputError, shows_errors, told
 from app.panel_handlers import PanelHandlers
-from app.paths import expanded
 from app.payloads import MAX_DIGITS, checked_number
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
     ChatMessage,
     EngineState,
-    ImportSnapshot,
 )
 from app.tab_view import TabView
 from storage.errors import RecordNotFoundError
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
-    from app.services.jobs import AnswerJob, ImportJob
+    from app.services.jobs import AnswerJob
 
 __all__ = ["PageHandlers", "answer_options", "whole_number"]
 
@@ -54,7 +49,6 @@ class PageHandlers:
     def __init__(self, service: "ChatService") -> None:
         self._service = service
         self.panel = PanelHandlers(service)
-        self._last_import: ImportJob | None = None  # one runs at a time; its report stays
 
     @shows_errors(5)
     def open_page(self, view: TabView, request: gr.Request) -> Outputs:
@@ -237,60 +231,6 @@ class PageHandlers:
         """The tab went out of sight: what it watches for its own sake ends."""
         view.num_wakes += 1
 
-    @shows_errors(1)
-    def import_folder(self, typed_path: str) -> str:
-        """Start importing a typed folder or file: the path box, emptied."""
-        if not typed_path.strip():
-            raise RefusedInputError("Type the path of a folder or a file first.")
-        path = expanded(typed_path.strip().strip("\"'"))
-        if not path.is_absolute():
-            raise RefusedInputError("Type the whole path, from the top of the disk.")
-        if not os.path.exists(path):  # False, not an error, where the name is too long
-            raise RefusedInputError(f"There is no folder or file {path}.")
-        self._last_import = self._service.import_paths([path])
-        return ""
-
-    @shows_errors(1)
-    def import_files(self, uploaded: Sequence[str] | None) -> None:
-        """Start importing uploaded files: the upload box, emptied."""
-        if uploaded:
-            self._last_import = self._service.import_uploads([Path(path) for path in uploaded])
-
-    @shows_errors(0)
-    def cancel_import(self) -> None:
-        """Stop the running import after the file it is reading."""
-        job = self._service.running_import()
-        if job is not None:
-            job.cancel()
-
-    @shows_errors(1)
-    def list_documents(self) -> list[dict[str, Any]]:
-        """The documents as they are now, whoever imported or deleted some."""
-        return self._documents()
-
-    @shows_errors(2)
-    def delete_document(self, view: TabView, event: gr.EventData) -> Outputs:
-        """Delete the document confirmed in the list: documents, and panel, which may name it."""
-        self._service.delete_document(checked_number(event._data, "id"))
-        return self._documents(), self.panel.value_now(view)
-
-    async def watch_import(self) -> AsyncIterator[Outputs]:
-        """Follow the latest import to its end: (report, documents, cancel button)."""
-        job = self._service.running_import() or self._last_import
-        documents: Any = await asyncio.to_thread(self._documents)
-        if job is None:
-            yield (gr.skip(), documents, gr.skip())
-            return
-        version = -1
-        while not (snapshot := job.snapshot()).is_over:
-            if snapshot.version != version:
-                version = snapshot.version
-                yield (_import_report(snapshot), documents, gr.update(visible=True))
-                documents = gr.skip()  # they may change meanwhile, but not by this
-            await asyncio.sleep(UPDATE_SECONDS)
-        documents = await asyncio.to_thread(self._documents)
-        yield (_import_report(snapshot), documents, gr.update(visible=False))
-
     def _view(
         self, view: TabView, conversation_id: int | None, snapshot: AnswerSnapshot | None
     ) -> Outputs:
@@ -333,9 +273,6 @@ class PageHandlers:
         running_ids = {chat.id for chat in conversations if self._job(chat.id) is not None}
         return presenters.chat_list(conversations, open_id, running_ids)
 
-    def _documents(self) -> list[dict[str, Any]]:
-        return presenters.document_list(self._service.documents())
-
 
 def answer_options(
     lookahead: bool, temperature: float | None, max_new_tokens: float | None
@@ -366,7 +303,3 @@ def whole_number(field: str, value: float | None, least: int, most: int) -> int 
 
 def _skips(num_outputs: int) -> Outputs:
     return (gr.skip(),) * num_outputs
-
-
-def _import_report(snapshot: ImportSnapshot) -> dict[str, Any]:
-    return presenters.import_report(snapshot, upload_folder=get_upload_folder())

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 from app.services.views import AnswerNumbers
 
-__all__ = ["COMPARE_NUMBERS", "PANEL_NUMBERS", "AnswerNumber", "counted", "duration", "number"]
+__all__ = [
+    "COMPARE_NUMBERS",
+    "PANEL_NUMBERS",
+    "AnswerNumber",
+    "counted",
+    "duration",
+    "number",
+    "time_left",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,19 @@ def duration(seconds: float) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 token`, `1,234 tokens`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def time_left(seconds: float) -> str:
+    """`about 3 minutes left`, in steps that do not flicker."""
+    if seconds < 10:
+        return "a few seconds left"
+    if seconds < 55:
+        return f"about {10 * round(seconds / 10):.0f} seconds left"
+    if seconds < 90:
+        return "about a minute left"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} minutes left"
+    return f"about {counted(round(seconds / 3600), 'hour')} left"
 
 
 def _percent(share: float, places: int = 0) -> str:

@@ -18,24 +18,20 @@ from app.services.views import (
     AnswerSnapshot,
     ChatMessage,
     EngineState,
-    ImportSnapshot,
 )
-from storage.records import Conversation, DocumentPassage, Source
+from storage.records import Conversation, DocumentPassage
 
 __all__ = [
     "answer_line",
     "chat_list",
     "chatbot_messages",
     "demo_preparation",
-    "document_list",
     "engine_line",
-    "import_report",
     "numbers_line",
 ]
 
 _NO_TEXT_YET = "\u200b"  # keeps the answer's place, so that the line below it stays the second part
 _NO_BREAK = "\u00a0"
-_MAX_SKIPPED_SHOWN = 200
 
 
 def chatbot_messages(
@@ -173,62 +169,3 @@ def engine_line(state: EngineState) -> dict[str, str]:
 def _model_name(model: str) -> str:
     """A path is shown by its last part, a name as it is."""
     return PurePath(model).name or model
-
-
-def import_report(snapshot: ImportSnapshot | None, *, upload_folder: str = "") -> dict[str, Any]:
-    """The value of the import report: one line, the progress, and what was skipped and why.
-
-    Args:
-        upload_folder: where copies of uploaded files lie, of which people know the names only.
-    """
-    if snapshot is None:
-        return {"text": "", "done": 0, "total": 0, "skipped": [], "more_skipped": 0}
-    shown = snapshot.skipped[:_MAX_SKIPPED_SHOWN]
-    return {
-        "text": displayable_name(_import_line(snapshot)),
-        "done": snapshot.num_files_done,
-        "total": 0 if snapshot.is_over else snapshot.num_files_total,
-        "skipped": [
-            {
-                "name": displayable_name(_known_name(PurePath(path), upload_folder)),
-                "reason": displayable_name(reason),
-            }
-            for path, reason in shown
-        ],
-        "more_skipped": len(snapshot.skipped) - len(shown),
-    }
-
-
-def _known_name(path: PurePath, upload_folder: str) -> str:
-    is_upload = bool(upload_folder) and path.is_relative_to(upload_folder)
-    return path.name if is_upload else str(path)
-
-
-def _import_line(snapshot: ImportSnapshot) -> str:
-    taken = (
-        f"{counted(snapshot.num_documents, 'document')}, {counted(snapshot.num_tokens, 'token')}"
-    )
-    if snapshot.status == "waiting":
-        return "Waiting until the model is ready …"
-    if snapshot.status == "running":
-        name = PurePath(snapshot.current).name
-        files = f"{snapshot.num_files_done:,} of {counted(snapshot.num_files_total, 'file')}"
-        return f"Reading {files}" + (f": {name}" if name else " …")
-    if snapshot.status == "failed":
-        return f"The import failed: {snapshot.error} Taken in before that: {taken}."
-    verb = "Cancelled. Taken in before that" if snapshot.status == "cancelled" else "Imported"
-    skipped = f"; {len(snapshot.skipped):,} skipped" if snapshot.skipped else ""
-    return f"{verb}: {taken}{skipped}."
-
-
-def document_list(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """The imported documents: a name, where it came from and how long it is."""
-    return [
-        {
-            "id": source.id,
-            "name": displayable_name(source.name),
-            "uri": displayable(source.uri),
-            "length": counted(source.num_tokens, "token"),
-        }
-        for source in sources
-    ]

@@ -66,18 +66,23 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
     `security.prepare_environment` must have been called before: gradio reads it when imported.
     """
     import gradio as gr
+    from gradio.utils import get_upload_folder
 
     from app.api import api_router
     from app.compare_handlers import CompareHandlers
     from app.demo_handlers import DemoHandlers
+    from app.document_handlers import DocumentHandlers
     from app.early_script import EarlyScript
     from app.handlers import PageHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
+    from app.uploads import Uploads, upload_router
 
     application = FastAPI(
         title="Lookahead Chat", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
     )
     application.include_router(api_router(service))
+    uploads = Uploads(Path(get_upload_folder()) / "documents")
+    application.include_router(upload_router(uploads))
     handlers = PageHandlers(service)
     gr.mount_gradio_app(
         application,
@@ -85,6 +90,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
             handlers,
             DemoHandlers(service, handlers),
             CompareHandlers(service),
+            DocumentHandlers(service, handlers.panel, uploads),
             default_lookahead=settings.lookahead,
         ),
         path="/",

@@ -17,6 +17,8 @@ from app import presenters
 from app.compare_handlers import CompareHandlers
 from app.compare_tab import COMPARE_CSS, compare_tab, wire_compare
 from app.demo_handlers import DemoHandlers
+from app.document_handlers import DocumentHandlers
+from app.documents_tab import DOCUMENTS_CSS, documents_tab, wire_documents
 from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
 from app.services.views import AnswerOptions
@@ -25,7 +27,7 @@ from app.tab_view import TabView
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
 
 _STATIC = Path(__file__).parent / "static"
-PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS]
+PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS, DOCUMENTS_CSS]
 
 _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "$$", "right": "$$", "display": True},
@@ -38,15 +40,6 @@ _PLACEHOLDER = (  # a line end within a paragraph would be shown as one
 )
 _CHAT_LIST = '<nav aria-label="Chats"><ul></ul><p>No chats yet.</p></nav>'
 _STATUS_LINE = '<p role="status"><span class="dot"></span><span class="text"></span></p>'
-_IMPORT_REPORT = (
-    '<p role="status"></p><progress aria-label="Import" hidden></progress>'
-    "<details hidden><summary></summary><ul></ul></details>"
-)
-_DOCUMENT_LIST = (
-    "<table hidden><thead><tr><th scope='col'>Document</th><th scope='col'>Length</th><td></td>"
-    "</tr></thead>"
-    "<tbody></tbody></table><p>No documents yet.</p>"
-)
 # The side bar covers a narrow screen: it starts closed, and opens where there is room beside it.
 _SIDEBAR_OPEN = """() => {
   const style = getComputedStyle(document.querySelector('#chat-row'));
@@ -79,18 +72,6 @@ class ChatTab:
     documents: gr.Checkbox
     temperature: gr.Number
     max_new_tokens: gr.Number
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentsTab:
-    """The components of the documents."""
-
-    path: gr.Textbox
-    start: gr.Button
-    files: gr.File
-    report: gr.HTML
-    cancel: gr.Button
-    documents: gr.HTML
 
 
 def page_theme() -> gr.themes.Base:
@@ -133,6 +114,7 @@ def build_page(
     handlers: PageHandlers,
     demo_handlers: DemoHandlers,
     compare_handlers: CompareHandlers,
+    document_handlers: DocumentHandlers,
     *,
     default_lookahead: bool = True,
 ) -> gr.Blocks:
@@ -153,16 +135,17 @@ def build_page(
             with gr.Tab("Chat", id="chat"), gr.Row(elem_id="chat-row"):
                 chat = _chat_column(default_lookahead)
                 panel = panel_component(handlers.panel.step_details)
-            with gr.Tab("Documents") as documents_tab:
-                documents = _documents_tab()
+            with gr.Tab("Documents") as shown_documents_tab:
+                documents = documents_tab()
             with gr.Tab("Compare") as shown_compare_tab:
                 comparison = compare_tab()
         side = SideBar(new_chat, demo, chats)
         started = _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
         started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
-        _wire_documents(page, handlers, documents, view=view, panel=panel)
-        documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
+        wire_documents(
+            page, document_handlers, documents, view=view, panel=panel, shown=shown_documents_tab
+        )
         # with the page's first events, so that the stream has no moment without something pending
         page.load(handlers.watch_engine, view, status, **_WATCH)
         status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
@@ -227,34 +210,6 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
     return ChatTab(chatbot, message, send, stop, lookahead, documents, temperature, max_new_tokens)
 
 
-def _documents_tab() -> DocumentsTab:
-    with gr.Column(elem_id="documents-column"):
-        gr.Markdown(
-            "## Documents\nWhat you import warms the drafts with the wording of your field. Text, "
-            "Markdown and source code are read; nothing leaves this machine."
-        )
-        with gr.Row(elem_id="import-row"):
-            path = gr.Textbox(
-                label="Folder or file on this machine",
-                placeholder="/home/you/notes",
-                scale=1,
-                elem_id="import-path",
-            )
-            start = gr.Button("Import", variant="primary", scale=0, min_width=100)
-        files = gr.File(
-            label="Or drop files here",
-            show_label=False,
-            file_count="multiple",
-            height=140,
-            elem_id="import-files",
-        )
-        with gr.Row(elem_id="import-progress"):
-            report = _scripted("import_report", presenters.import_report(None), _IMPORT_REPORT)
-            cancel = gr.Button("Cancel", scale=0, min_width=88, visible=False)
-        documents = _scripted("document_list", [], _DOCUMENT_LIST)
-    return DocumentsTab(path, start, files, report, cancel, documents)
-
-
 def _wire_chat(
     page: gr.Blocks,
     handlers: PageHandlers,
@@ -296,23 +251,3 @@ def _wire_chat(
     ):
         event(handler, view, panel, trigger_mode="multiple", **_QUIET)
     return demo
-
-
-def _wire_documents(
-    page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab, *, view: gr.State, panel: gr.HTML
-) -> None:
-    progress = [tab.report, tab.documents, tab.cancel]
-    page.load(handlers.watch_import, None, progress, **_WATCH)
-    for start in (
-        gr.on(
-            [tab.path.submit, tab.start.click],
-            handlers.import_folder,
-            tab.path,
-            tab.path,
-            **_QUIET,
-        ),
-        tab.files.upload(handlers.import_files, tab.files, tab.files, **_QUIET),
-    ):
-        start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
-    tab.documents.delete_document(handlers.delete_document, view, [tab.documents, panel], **_QUIET)
-    tab.cancel.click(handlers.cancel_import, None, None, queue=False, **_QUIET)

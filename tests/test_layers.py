@@ -34,6 +34,8 @@ PAGE = {
     *("app.payloads", "app.tab_view"),
     *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),
     "app.demo_handlers",
+    *("app.documents_tab", "app.document_handlers", "app.document_presenter", "app.uploads"),
+    "app.document_folders",
 }
 # What the page may take from below: plain records and the errors it shows.
 PAGE_MAY_USE = {

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from app.importing import FoundFile, SkippedFile, find_files, uploaded_files
+from app.importing import SkippedFile
 from app.services.answering import AnswerTask
 from app.services.comparing import Comparisons
 from app.services.completing import CompletionTask
@@ -23,6 +23,7 @@ from app.services.errors import (
     NothingToAnswerError,
     ServiceClosedError,
 )
+from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
@@ -68,7 +69,7 @@ class ChatService:
         )
         self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
         self._answers = SavedAnswers(self._database, lambda: self._worker.bench)
-        self._documents = DocumentImports(self._database, self._worker)
+        self.imports = DocumentImports(self._database, self._worker)
         self._comparisons = Comparisons(self._worker)
         self._demonstrations = Demonstrations(self, self._database)
         self._lease = DataFolderLease(config.data_dir)
@@ -104,7 +105,7 @@ class ChatService:
             if self._is_closed:
                 return
             self._is_closed = True
-        self._documents.close(_CLOSE_SECONDS)
+        self.imports.close(_CLOSE_SECONDS)
         is_loaded = self._worker.bench is not None
         if not self._worker.close(_CLOSE_SECONDS if is_loaded else _CLOSE_LOADING_SECONDS):
             logger.log(
@@ -326,23 +327,22 @@ class ChatService:
         Raises:
             BusyError: another import is running.
         """
-        return self._import(find_files(paths))
+        return self.imports.start(ImportRequest(tuple(paths)))
 
-    def import_uploads(self, paths: Iterable[Path]) -> ImportJob:
-        """Take in copies of files that came through the browser; see `import_paths`.
+    def import_uploads(self, folder: Path, skipped: Iterable[SkippedFile] = ()) -> ImportJob:
+        """Take in the files of a folder that came through the browser; in the end it is removed.
 
-        A file takes the place of the one of the same name that was uploaded before.
+        A file takes the place of the one of the same name that was uploaded before. Raises as
+        `import_paths`.
+
+        Args:
+            skipped: what was not wanted of them, for the report.
         """
-        return self._import(uploaded_files(paths))
-
-    def _import(self, files: Iterable[FoundFile | SkippedFile]) -> ImportJob:
-        with self._lock:
-            self._require_open()
-            return self._documents.start(files)
+        return self.imports.start(ImportRequest((folder,), True, tuple(skipped)))
 
     def running_import(self) -> ImportJob | None:
         """The import that is running."""
-        return self._documents.running()
+        return self.imports.running()
 
     def documents(self) -> list[Source]:
         """The imported documents, the latest first."""

@@ -243,8 +243,11 @@ class ImportSnapshot:
     Args:
         num_files_done: files looked at; `num_files_total`: files found so far.
         num_documents: files that were taken in. `num_tokens`: tokens in them.
-        skipped: (path, reason) of each file that was not; the paths are displayable.
+        skipped: (path, reason) of each file that was not taken in; the paths are displayable.
         current: displayable path of the file being read.
+        num_unchanged: files that had been taken in before and are as they were.
+        num_bytes_total: their sizes, once all are found.
+        seconds_left: about how long it will still take; None: not known (yet).
     """
 
     version: int
@@ -256,6 +259,9 @@ class ImportSnapshot:
     skipped: tuple[tuple[str, str], ...] = field(default=())
     current: str = ""
     error: str = ""
+    num_unchanged: int = 0
+    num_bytes_total: int = 0
+    seconds_left: float | None = None
 
     @property
     def is_over(self) -> bool:

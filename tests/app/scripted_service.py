@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from app.importing import SkippedFile
 from app.services.comparison import ComparisonSnapshot
 from app.services.errors import BusyError, EngineNotReadyError, NothingToAnswerError
+from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.step_views import StepDetails
 from app.services.views import (
@@ -56,6 +58,32 @@ class ScriptedImportJob(ImportJob):
         self.cancelled.set()
 
 
+class ScriptedImports:
+    """The imports of a scripted service: what was not finished is set by the test."""
+
+    def __init__(self, service: "ScriptedService") -> None:
+        self._service = service
+        self.request: ImportRequest | None = None
+        self.folder_uris: list[str] = []
+
+    def unfinished(self) -> ImportRequest | None:
+        return self.request
+
+    def resume(self) -> ScriptedImportJob:
+        assert self.request is not None
+        request, self.request = self.request, None
+        return self._service.import_paths(request.paths)
+
+    def dismiss(self) -> None:
+        self.request = None
+
+    def folders(self) -> list[str]:
+        return self.folder_uris
+
+    def remove_folder(self, uri: str) -> None:
+        self.folder_uris = [folder for folder in self.folder_uris if folder != uri]
+
+
 class ScriptedService:
     """Answers word by word; with 0 seconds a word each job is left to the test (`job.show`).
 
@@ -78,6 +106,8 @@ class ScriptedService:
         self.import_job: ScriptedImportJob | None = None
         self.imported_paths: list[Path] = []
         self.uploaded_paths: list[Path] = []
+        self.not_uploaded: list[SkippedFile] = []
+        self.imports = ScriptedImports(self)
         self.sources: list[Source] = []
         self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
         self.chats_with_documents: set[int] = set()
@@ -248,9 +278,12 @@ class ScriptedService:
         self.import_job.show(status="running", num_files_total=len(paths))
         return self.import_job
 
-    def import_uploads(self, paths: Sequence[Path]) -> ScriptedImportJob:
-        self.uploaded_paths = list(paths)
-        return self.import_paths(paths)
+    def import_uploads(
+        self, folder: Path, skipped: Sequence[SkippedFile] = ()
+    ) -> ScriptedImportJob:
+        self.uploaded_paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        self.not_uploaded = list(skipped)
+        return self.import_paths(self.uploaded_paths)
 
     def running_import(self) -> ScriptedImportJob | None:
         job = self.import_job
@@ -258,6 +291,10 @@ class ScriptedService:
 
     def documents(self) -> list[Source]:
         return list(self.sources)
+
+    def delete_documents(self, source_ids: Sequence[int]) -> None:
+        for source_id in source_ids:
+            self.delete_document(source_id)
 
     def delete_document(self, source_id: int) -> None:
         kept = [source for source in self.sources if source.id != source_id]
