@@ -153,7 +153,7 @@ class TrieDrafter:
         self._successors = successors
         self._masked_sequence_ids = masked_sequence_ids
         self._calibration = calibration or FixedPriors()
-        self._masked: tuple[TrieSnapshot, tuple[IntArray, IntArray]] | None = None
+        self._masked: tuple[TrieSnapshot, tuple[IntArray, ...]] | None = None
 
     @property
     def reads_rows(self) -> bool:

@@ -9,35 +9,42 @@ from hypothesis import strategies as st
 
 from lookahead import blob
 from lookahead.draft import TokenSource
-from lookahead.segment import HEADER, MERGE_DEPTH, SAMPLE_SIZE, Segment, SegmentFormatError
+from lookahead.segment import HEADER, MERGE_DEPTH, Merge, Segment, SegmentFormatError
 from lookahead.token_log import TokenLog, as_words
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), max_size=30), max_size=6)
-NO_MASK = np.empty(0, np.int64)
 
 
 def log_of(sequences: list[list[int]], first_id: int = 1) -> TokenLog:
     return TokenLog.of(
-        (first_id + index, TokenSource.HISTORY, as_words(tokens))
-        for index, tokens in enumerate(sequences)
+        [
+            (first_id + index, TokenSource.HISTORY, as_words(tokens))
+            for index, tokens in enumerate(sequences)
+        ]
     )
 
 
 def suffixes(segment: Segment) -> list[list[int]]:
     """What follows each position of the order, up to the border or to the depth that is sorted."""
-    windows = segment.log.windows(segment.order, MERGE_DEPTH).tolist()
-    return [[token for token in window if token >= 0] for window in windows]
+    words = segment.log.words.tolist()
+    return [
+        [word - 1 for word in words[begin : words.index(0, begin)]][:MERGE_DEPTH]
+        for begin in segment.order.tolist()
+    ]
 
 
 @settings(max_examples=40)
-@given(SEQUENCES, SEQUENCES, st.lists(st.integers(0, 2), max_size=12))
+@given(SEQUENCES, SEQUENCES, st.lists(st.integers(0, 2), max_size=12), st.integers(1, 50))
 def test_every_order_is_sorted_however_it_came_about(
-    first: list[list[int]], forgotten: list[list[int]], last: list[int]
+    first: list[list[int]], forgotten: list[list[int]], last: list[int], piece: int
 ) -> None:
     segment = Segment.sort(log_of([[0, 1, 2] * 45, *first, *forgotten]))
     segment = segment.without(range(2 + len(first), 2 + len(first) + len(forgotten)))
-    segment = segment.extended(log_of([last], first_id=99))
-    found = suffixes(segment)
+    merge = Merge(segment, Segment.sort(log_of([last], first_id=99)))
+    while (merged := merge.advance(piece)) is None:
+        pass
+    assert merged._is_consistent()
+    found = suffixes(merged)
     assert all(before <= after for before, after in pairwise(found))
     tokens = [[0, 1, 2] * 45, *first, last]
     assert len(found) == sum(map(len, tokens))
@@ -48,29 +55,12 @@ def test_every_order_is_sorted_however_it_came_about(
     )
 
 
-def test_a_long_range_is_sampled_in_proportion() -> None:
-    segment = Segment.sort(log_of([[1, 2]] * 300 + [[1, 3]] * 100))
-    positions, lengths = segment.find(as_words([1]), NO_MASK)
-    assert len(positions) == SAMPLE_SIZE
-    assert set(lengths.tolist()) == {1}
-    tokens = segment.log.windows(positions, 1)[:, 0].tolist()
-    assert tokens.count(2) == 3 * tokens.count(3)
-
-
-def test_each_match_length_has_a_sample_of_its_own() -> None:
-    """The few long matches are not lost in a sample of the many short ones."""
-    segment = Segment.sort(log_of([[8, 1, 5]] * 5_000 + [[7, 1, 6]]))
-    positions, lengths = segment.find(as_words([7, 1]), NO_MASK)
-    tokens = segment.log.windows(positions, 1)[:, 0].tolist()
-    assert dict(zip(lengths.tolist(), tokens, strict=True)) == {1: 5, 2: 6}
-    assert lengths.tolist().count(2) == 1
-
-
 def test_stored_bytes_bring_back_the_same_segment() -> None:
     segment = Segment.sort(log_of([[1, 2, 0], [], [3, 1, 2]])).without([1])
     again = Segment.from_bytes(segment.to_bytes())
     np.testing.assert_array_equal(again.order, segment.order)
-    assert again.log.bytes == segment.log.bytes
+    np.testing.assert_array_equal(again.log.words, segment.log.words)
+    assert again.log.words.tolist() == [0, 4, 2, 3, 0]
     assert again.log.sequence_ids.tolist() == [2, 3]
     assert Segment.from_bytes(Segment.sort(log_of([])).to_bytes()).log.num_bytes == 0
 
@@ -99,12 +89,19 @@ def test_another_version_is_refused_by_name() -> None:
     [
         ("order", np.array([0, 0, 1], np.int32)),
         ("order", np.array([0, 1, 9], np.int32)),
+        ("order", np.array([0, 1, -1], np.int32)),
+        ("order", np.array([0, 1, 3], np.int32)),
         ("order", np.array([0, 1], np.int32)),
-        ("starts", np.array([-1], np.int64)),
-        ("starts", np.array([1], np.int64)),
-        ("starts", np.array([0, 2], np.int64)),
-        ("lengths", np.array([2], np.int64)),
+        ("order", np.array([0, 1, 2], np.int64)),
+        ("words", np.array([2, 3, 4, 5], np.int32)),
+        ("words", np.array([2, 0, 4, 0], np.int32)),
+        ("words", np.array([2, -3, 4, 0], np.int32)),
+        ("words", np.array([2, 3, 4], np.int32)),
+        ("lengths", np.array([2])),
+        ("lengths", np.array([-1, 3])),
+        ("lengths", np.array([1.5])),
         ("is_document", np.array([], np.uint8)),
+        ("sequence_ids", np.array([1, 2])),
         ("surplus", np.array([1])),
     ],
 )
