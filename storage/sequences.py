@@ -57,6 +57,19 @@ class Sequences:
         )
         return [row["id"] for row in rows]
 
+    def to_index(self, tokenizer_id: int) -> list[tuple[int, SourceKind, int, bool, bool]]:
+        """What an index may hold, rising: (id, kind, number of tokens, is pinned, is hidden)."""
+        rows = self._connections.rows(
+            "SELECT sequences.id, kind, num_tokens, pinned, deleted_at IS NOT NULL AS is_hidden"
+            " FROM sequences JOIN sources ON sources.id = source_id WHERE tokenizer_id = ?"
+            " ORDER BY sequences.id",
+            [tokenizer_id],
+        )
+        return [
+            (row["id"], row["kind"], row["num_tokens"], bool(row["pinned"]), bool(row["is_hidden"]))
+            for row in rows
+        ]
+
     def get(self, sequence_id: int) -> SequenceRecord:
         """The sequence without its tokens. Raises RecordNotFoundError."""
         row = self._connections.row(
