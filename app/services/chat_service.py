@@ -23,6 +23,7 @@ from app.services.errors import (
     NothingToAnswerError,
     ServiceClosedError,
 )
+from app.services.forgetting import Forgetting, RecentDeletion
 from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
@@ -40,7 +41,8 @@ from app.services.views import (
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
-from storage import Conversation, Database, Source
+from storage import Conversation, Database, SegmentCache, Source
+from storage.records import DeletedKind
 
 __all__ = ["ChatService"]
 
@@ -62,6 +64,12 @@ class ChatService:
 
     def __init__(self, config: ServiceConfig, *, engine: Engine | None = None) -> None:
         self._database = Database(config.data_dir)
+        self._indexing = DataFolderLease(config.data_dir, "indexing")
+        self._cache = SegmentCache(
+            config.cache_dir / "segments.db",
+            self._database.database_id,
+            may_write=self._indexing.take,
+        )
         self._engine = engine or LookaheadEngine()
         self._config = config
         self._worker: Worker[Workbench] = Worker(
@@ -72,7 +80,8 @@ class ChatService:
         self.imports = DocumentImports(self._database, self._worker)
         self._comparisons = Comparisons(self._worker)
         self._demonstrations = Demonstrations(self, self._database)
-        self._lease = DataFolderLease(config.data_dir)
+        self._forgetting = Forgetting(self._database, self._worker, self._cache)
+        self._lease = DataFolderLease(config.data_dir, "answering")
         self._is_closed = False
         self._lock = threading.RLock()
 
@@ -85,10 +94,12 @@ class ChatService:
             recovered = self._database.messages.recover_interrupted()
             if recovered:
                 logger.info("%d interrupted answers were kept as far as they had come", recovered)
+        self._forgetting.resume()
         self._worker.start()
 
     def _load(self, show: Callable[[EngineState], None]) -> Workbench:
-        return Workbench(self._engine, self._config, self._database, show)
+        self._indexing.take()
+        return Workbench(self._engine, self._config, self._database, self._cache, show)
 
     @property
     def state(self) -> EngineState:
@@ -105,6 +116,7 @@ class ChatService:
             if self._is_closed:
                 return
             self._is_closed = True
+        self._forgetting.close()
         self.imports.close(_CLOSE_SECONDS)
         is_loaded = self._worker.bench is not None
         if not self._worker.close(_CLOSE_SECONDS if is_loaded else _CLOSE_LOADING_SECONDS):
@@ -114,6 +126,7 @@ class ChatService:
             )
         self._demonstrations.close(_CLOSE_SECONDS)
         self._database.close()
+        self._indexing.release()
         self._lease.release()
 
     # ------------------------------------------------------------------------------------- chats
@@ -142,24 +155,31 @@ class ChatService:
         self._database.passages.use(conversation_id, is_used)
 
     def delete_conversation(self, conversation_id: int) -> None:
-        """Delete a chat with all that came of it; an answer being written for it is stopped."""
+        """Delete a chat with all that came of it; an answer being written for it is stopped.
+
+        `undo` brings it back for some minutes. Raises RecordNotFoundError.
+        """
         with self._lock:
             task = self._tasks.get(conversation_id)
             with task.job.save_lock if task is not None else contextlib.nullcontext():
-                sequence_ids = self._database.conversations.delete(conversation_id)
+                self._forgetting.delete_conversation(conversation_id)
                 if task is not None:
                     task.job.is_discarded = True
             if task is not None:
                 task.job.stop()
                 self._is_over(task.job)
-        self._forget(sequence_ids)
         self._worker.submit(_DropSession(conversation_id))
 
-    def _forget(self, sequence_ids: Sequence[int]) -> None:
-        bench = self._worker.bench
-        if bench is not None:
-            bench.keeper.forget(sequence_ids)
-        self._worker.request_idle_work()
+    def undo(self, kind: DeletedKind, ids: Collection[int]) -> None:
+        """Bring back a chat, or documents deleted in one go.
+
+        Raises RecordNotFoundError where the time for that has passed.
+        """
+        self._forgetting.undo(kind, ids)
+
+    def recent_deletions(self) -> list[RecentDeletion]:
+        """What `undo` can bring back, the latest deletion first."""
+        return self._forgetting.recent()
 
     def ask(
         self,
@@ -349,8 +369,15 @@ class ChatService:
         return self._database.sources.list()
 
     def delete_document(self, source_id: int) -> None:
-        """Delete a document and forget its words. Raises RecordNotFoundError."""
-        self._forget(self._database.sources.delete(source_id))
+        """Delete one document; see `delete_documents`."""
+        self.delete_documents([source_id])
+
+    def delete_documents(self, source_ids: Collection[int]) -> None:
+        """Delete documents and forget their words; `undo` brings them back for some minutes.
+
+        Raises RecordNotFoundError where one is not there; then none is deleted.
+        """
+        self._forgetting.delete_documents(source_ids)
 
     def trie_statistics(self) -> TrieStatistics | None:
         """What the Trie holds; None until it is open."""

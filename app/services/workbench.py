@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from app.prompting import Prompt, PromptBuilder, encode_text
 from app.retrieval import Retrieval
 from app.services.engine import Engine, GenerationRequest
+from app.services.forgetting import purge_deleted
 from app.services.stop_strings import StopStrings
 from app.services.trie_keeper import TrieKeeper
 from app.services.views import AnswerOptions, EngineState, ServiceConfig
@@ -54,6 +55,7 @@ class Workbench:
         engine: Engine,
         config: ServiceConfig,
         database: Database,
+        cache: SegmentCache,
         show: Callable[[EngineState], None],
     ) -> None:
         state = EngineState("loading", f"Loading {config.model} …", config.model)
@@ -61,6 +63,7 @@ class Workbench:
         self._engine = engine
         self._config = config
         self._database = database
+        self._cache = cache
         self.model = engine.load(
             config,
             database.facts.for_model(config.model),
@@ -72,8 +75,7 @@ class Workbench:
         show(replace(state, detail="Opening the Trie …"))
         name = Path(config.model).name or config.model
         self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
-        cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
-        self.keeper = TrieKeeper(database, cache, self.tokenizer_id)
+        self.keeper = TrieKeeper(database, cache, self.tokenizer_id, config.trie_budget_bytes)
         self.retrieval = Retrieval(database, tokenizer, self.tokenizer_id)
         self._successors = self._load_successors()
         self._successors_saved_at = time.monotonic()
@@ -213,9 +215,11 @@ class Workbench:
 
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
+        purge_deleted(self._database, self._cache, self.keeper)
         if self._index_one_document():
             return True
-        self.keeper.tidy()
+        if self.keeper.tidy():
+            return True
         if time.monotonic() - self._successors_saved_at > _SAVE_SUCCESSORS_SECONDS:
             self._save_successors()
         return False
