@@ -23,6 +23,7 @@ from app.plain_text import displayable
 from app.services.errors import ServiceError
 from app.settings import DTYPES, LOG_LEVELS, LOOPBACK_ADDRESSES, Settings, SettingsError, resolve
 from app.terminal import Terminal
+from app.trie_commands import add_trie_options, run_trie_command
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME, ensure_embedded_model
 from lookahead.errors import LookaheadError
 from lookahead.model_source import prepare_model
@@ -79,6 +80,9 @@ def _run(arguments: list[str], terminal: Terminal) -> int:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported
     if options["command"] == "import":
         return _import(settings, options["paths"], terminal, as_json=options["json"])
+    if options["command"] == "trie":
+        _prepare_model(settings, terminal)
+        return run_trie_command(settings, options, terminal)
     if options["command"] == "bench":
         return run_bench(parse_bench_options(options, settings), terminal)
     return _chat(settings, terminal)
@@ -209,6 +213,9 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("paths", nargs="+", metavar="PATH", help="a file or folder")
     importing.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_common_options(importing)
+    trie = commands.add_parser("trie", help="look into the Trie, forget, carry it elsewhere")
+    for parent in add_trie_options(trie):
+        _add_common_options(parent)
     bench = commands.add_parser("bench", help="measure speed, side by side with the alternatives")
     add_bench_options(bench)
     _add_common_options(bench)

@@ -19,6 +19,7 @@ from storage.errors import (
 )
 from storage.records import (
     ERASED_TOKEN_ID,
+    AnswerTotals,
     Conversation,
     Deletion,
     DocumentMatch,
@@ -37,6 +38,7 @@ from storage.segment_cache import SegmentCache
 __all__ = [
     "DATABASE_NAME",
     "ERASED_TOKEN_ID",
+    "AnswerTotals",
     "Conversation",
     "DataFolderError",
     "Database",

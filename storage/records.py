@@ -14,6 +14,7 @@ from storage.token_blobs import TokenIds
 __all__ = [
     "ERASED_TOKEN_ID",
     "AnswerStatus",
+    "AnswerTotals",
     "Conversation",
     "DeletedKind",
     "Deletion",
@@ -170,6 +171,18 @@ class GenerationRecord:
     draft_seconds: float = 0.0
     id: int | None = None
     message_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTotals:
+    """Counters of all answers together, under the names of the engine's statistics."""
+
+    num_answers: int
+    num_tokens: int
+    num_steps: int
+    num_drafted_tokens: int
+    num_accepted_tokens: int
+    accepted_by_source: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

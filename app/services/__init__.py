@@ -26,6 +26,11 @@ service.running_import()           -> ImportJob | None
 service.documents()                -> list[storage.Source]
 service.delete_document(source_id)
 service.trie_statistics()          -> lookahead.trie.TrieStatistics | None
+service.trie.overview()            -> TrieOverview
+service.trie.walk(text, path)      -> PathView: what follows a text
+service.trie.find_sources(named)   -> list[NamedSource]
+service.export_trie(path, report)  -> number of documents and chats written
+service.import_trie(path, report)  -> TakenIn
 service.close()
 
 AnswerJob: conversation_id, message_id, stop(), snapshot(), wait_for_change(version, timeout)

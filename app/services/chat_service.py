@@ -30,6 +30,8 @@ from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
 from app.services.saved_answers import SavedAnswers
 from app.services.step_views import StepDetails
+from app.services.trie_files import TakenIn, export_trie, import_trie
+from app.services.trie_reader import TrieReader
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -78,6 +80,7 @@ class ChatService:
         self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
         self._answers = SavedAnswers(self._database, lambda: self._worker.bench)
         self.imports = DocumentImports(self._database, self._worker)
+        self.trie = TrieReader(self._database, lambda: self._worker.bench)
         self._comparisons = Comparisons(self._worker)
         self._demonstrations = Demonstrations(self, self._database)
         self._forgetting = Forgetting(self._database, self._worker, self._cache)
@@ -378,6 +381,26 @@ class ChatService:
         Raises RecordNotFoundError where one is not there; then none is deleted.
         """
         self._forgetting.delete_documents(source_ids)
+
+    def export_trie(self, path: Path, report: Callable[[str], None]) -> int:
+        """Write what the Trie was made from to a file; returns the number of documents and chats.
+
+        Raises EngineNotReadyError, or TrieFileError where it cannot be written.
+        """
+        return export_trie(self._database, self._ready_bench(), path, report)
+
+    def import_trie(self, path: Path, report: Callable[[str], None]) -> TakenIn:
+        """Take in what such a file holds, as documents.
+
+        Raises EngineNotReadyError, or TrieFileError where it is no whole file of that kind.
+        """
+        return import_trie(self._database, self._ready_bench(), path, report)
+
+    def _ready_bench(self) -> Workbench:
+        bench = self._worker.bench
+        if bench is None:
+            raise EngineNotReadyError(f"The model is not ready: {self.state.detail}")
+        return bench
 
     def trie_statistics(self) -> TrieStatistics | None:
         """What the Trie holds; None until it is open."""
