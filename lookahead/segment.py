@@ -13,7 +13,6 @@ from pydivsufsort import divsufsort  # type: ignore[import-untyped]
 
 from lookahead.blob import BlobFormatError, pack_arrays, unpack_arrays
 from lookahead.candidates import MAX_MATCH_LENGTH, IntArray
-from lookahead.compiled import merge_orders
 from lookahead.token_log import BORDER, TokenLog
 
 __all__ = ["Merge", "Segment", "SegmentFormatError"]
@@ -152,6 +151,8 @@ class Merge:
 
     def advance(self, num_entries: int) -> Segment | None:
         """Merge so many entries more; the merged segment once all are. Other threads go on."""
+        from lookahead.compiled import merge_orders  # only now: the page need not wait for numba
+
         self._done = merge_orders(
             self.older.log.words,
             self.older.order,

@@ -26,7 +26,7 @@ MAX_TAIL_LENGTH = 2_048  # words above which `add` seals by itself
 MERGE_RATIO = 8  # a segment this many times longer than the next newer one is left alone
 PROMPT_MERGE_LENGTH = 65_536  # words; segments of no more together are merged when one is sealed
 MAX_SEGMENTS = 8  # above it sealing merges whatever is due
-MERGE_PIECE_LENGTH = 250_000  # entries merged between two looks at whether somebody waits
+MERGE_PIECE_LENGTH = 100_000  # entries merged between two looks at whether somebody waits
 MAX_SEGMENT_LENGTH = 100_000_000  # words; SQLite keeps no more than a gigabyte in one value
 SOURCES = (TokenSource.HISTORY, TokenSource.DOCUMENT)
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookahead.candidates import MATCH_LENGTHS, Candidates, IntArray, rank
-from lookahead.compiled import find_ranges, scan_tail, take_samples
 from lookahead.segment import Segment
 from lookahead.token_log import Location, TokenLog, as_words
 
@@ -65,6 +64,12 @@ class TrieSnapshot:
             depth: tokens of each continuation.
             masked_edges: what to leave out, from `edges_of`.
         """
+        from lookahead.compiled import (  # only now: the page need not wait for numba
+            find_ranges,
+            scan_tail,
+            take_samples,
+        )
+
         words = as_words(suffix)
         num_segments, num_levels = len(self.segments), len(MATCH_LENGTHS)
         ranges = np.zeros((num_segments, num_levels, 4), np.int64)

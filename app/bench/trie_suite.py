@@ -104,8 +104,8 @@ def run_trie_suite(options: BenchOptions, report: Report) -> SuiteReport:
     }
     if corpus.num_tokens < sizes[-1]:
         found.notes.append(
-            f"The installed packages gave {corpus.num_tokens:,} tokens; beyond that they come "
-            "again, one token in fifty replaced."
+            f"{corpus.num_tokens:,} tokens of the installed packages; beyond that they come again, "
+            "one token in fifty replaced."
         )
     found.is_interrupted, found.is_complete = is_interrupted, not is_interrupted
     return found
