@@ -4,6 +4,7 @@ Knows no format. Called by the converters, in the child process.
 """
 
 import codecs
+import re
 
 from charset_normalizer import from_bytes
 
@@ -18,7 +19,7 @@ _MARKED_ENCODINGS = (  # longer marks first: that of UTF-32 begins with that of 
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_ALLOWED_CONTROLS = frozenset("\t\n\r\f\v\x1b")
+_CONTROLS = re.compile("[\0-\x06\x0e-\x1a\x1c-\x1f\x7f-\x9f]")  # those that no text has many of
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
@@ -42,20 +43,24 @@ def _decode(data: bytes, declared: str | None) -> str | None:
             return _decode_as(data, encoding)
     if b"\0" in data:
         return None
-    for encoding in ("utf-8", *([declared] if declared else ())):
-        text = _decode_as(data, encoding)
-        if text is not None:
-            return text
+    try:
+        return _plausible(data.decode("utf-8"))  # what is UTF-8 by chance is no text at all
+    except UnicodeDecodeError:
+        pass
+    text = _decode_as(data, declared) if declared else None
+    if text is not None:
+        return text
     best = from_bytes(data).best()
     return None if best is None else _decode_as(data, best.encoding)
 
 
 def _decode_as(data: bytes, encoding: str) -> str | None:
     try:
-        text = data.decode(encoding)
+        return _plausible(data.decode(encoding))
     except (UnicodeError, LookupError):
         return None
-    num_controls = sum(
-        text.count(chr(code)) for code in range(32) if chr(code) not in _ALLOWED_CONTROLS
-    )
+
+
+def _plausible(text: str) -> str | None:
+    num_controls = sum(1 for _ in _CONTROLS.finditer(text))
     return None if num_controls * 100 > len(text) else text

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
-from urllib.request import url2pathname
 
 from app.importing.errors import explain_failure
 from app.importing.kinds import kind_of_name
@@ -121,7 +120,11 @@ def reason_against_upload(name: str) -> str | None:
 def path_of_uri(uri: str) -> Path:
     """The path that a `file:` URI was made of, whatever bytes are in it."""
     quoted = urlsplit(uri).path
-    return Path(url2pathname(quoted) if os.name == "nt" else os.fsdecode(unquote_to_bytes(quoted)))
+    if os.name == "nt":
+        from urllib.request import url2pathname  # a large module, which the child needs not
+
+        return Path(url2pathname(quoted))
+    return Path(os.fsdecode(unquote_to_bytes(quoted)))
 
 
 def displayable_name(name: str) -> str:

@@ -84,7 +84,7 @@ function folderSection(folder) {
   details.addEventListener('toggle', () => open.set(folder.key, details.open));
   const summary = document.createElement('summary');
   summary.append(
-    textElement('span', folder.name, 'name'), textElement('span', folder.length, 'length'),
+    textElement('span', folder.name, 'name', folder.name), textElement('span', folder.length, 'length'),
   );
   details.append(summary, documentTable(folder));
   if (folder.more > 0) {

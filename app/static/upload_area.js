@@ -95,8 +95,9 @@ area.addEventListener('dragleave', (event) => {
 area.addEventListener('drop', async (event) => {
   event.preventDefault();
   area.classList.remove('over');
-  const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry?.());
-  upload(await filesOf(entries.filter(Boolean))); // entries are lost once this event is over
+  const items = [...event.dataTransfer.items].filter(({ kind }) => kind === 'file');
+  const entries = items.map((item) => item.webkitGetAsEntry()); // lost once this event is over
+  upload(await filesOf(entries.filter(Boolean)));
 });
 choosers.forEach((chooser, index) => {
   const input = [fileInput, folderInput][index];

@@ -21,6 +21,8 @@ from app.importing import (
 )
 from tests.app.importing import documents
 
+pytestmark = pytest.mark.real
+
 AFTER_A_REQUEST = "import sys, time; line = sys.stdin.readline; line(); line(); "
 HANGING = f"{AFTER_A_REQUEST} time.sleep(600)"
 CRASHING = f"{AFTER_A_REQUEST} import os; os.abort()"
