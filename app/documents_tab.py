@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
 
 from app import document_presenter
 from app.document_handlers import DocumentHandlers
@@ -98,8 +99,8 @@ def wire_documents(
     view: gr.State,
     panel: gr.HTML,
     shown: gr.Tab,
-) -> None:
-    """Everything of the documents.
+) -> list[Dependency]:
+    """Everything of the documents. Returns the events that delete some.
 
     Args:
         panel: the chat's, which may name a document.
@@ -119,9 +120,11 @@ def wire_documents(
     ):
         start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
     tab.report.cancel_import(handlers.cancel_import, None, None, queue=False, **_QUIET)
-    for event, handler in (
-        (tab.documents.delete_document, handlers.delete_document),
-        (tab.documents.delete_folder, handlers.delete_folder),
-    ):
-        event(handler, view, [tab.documents, panel], **_QUIET)
     shown.select(handlers.list_documents, None, tab.documents, **_QUIET)
+    return [
+        event(handler, view, [tab.documents, panel], **_QUIET)
+        for event, handler in (
+            (tab.documents.delete_document, handlers.delete_document),
+            (tab.documents.delete_folder, handlers.delete_folder),
+        )
+    ]

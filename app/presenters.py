@@ -7,7 +7,7 @@ answers aside; no string has half surrogate pairs in it, over which the page's s
 
 from collections.abc import Collection, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.numbers import counted
 from app.plain_text import displayable, displayable_name, literal_markdown
@@ -21,10 +21,14 @@ from app.services.views import (
 )
 from storage.records import Conversation, DocumentPassage
 
+if TYPE_CHECKING:
+    from app.services.forgetting import RecentDeletion
+
 __all__ = [
     "answer_line",
     "chat_list",
     "chatbot_messages",
+    "deletion_line",
     "demo_preparation",
     "engine_line",
     "numbers_line",
@@ -152,6 +156,23 @@ def chat_list(
         for conversation in conversations
     ]
     return {"open": open_id, "chats": chats}
+
+
+def deletion_line(deletions: "Sequence[RecentDeletion]") -> dict[str, Any]:
+    """The value of the bar that offers to undo the latest deletion; `kind` is "" for none."""
+    if not deletions:
+        return {"kind": "", "id": 0, "text": "", "seconds": 0}
+    latest = deletions[0]
+    name = " ".join(displayable_name(latest.name).split()) or UNTITLED
+    what = f"the chat “{name}”" if latest.kind == "conversation" else f"“{name}”"
+    if len(latest.ids) > 1:
+        what = counted(len(latest.ids), "document")
+    return {
+        "kind": latest.kind,
+        "id": latest.ids[0],
+        "text": f"Deleted {what}.",
+        "seconds": round(latest.seconds_left),
+    }
 
 
 def engine_line(state: EngineState) -> dict[str, str]:

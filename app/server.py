@@ -75,6 +75,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
     from app.early_script import EarlyScript
     from app.handlers import PageHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
+    from app.undo_handlers import UndoHandlers
     from app.uploads import Uploads, upload_router
 
     application = FastAPI(
@@ -91,6 +92,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
             DemoHandlers(service, handlers),
             CompareHandlers(service),
             DocumentHandlers(service, handlers.panel, uploads),
+            UndoHandlers(service, handlers),
             default_lookahead=settings.lookahead,
         ),
         path="/",

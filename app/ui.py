@@ -23,11 +23,13 @@ from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
 from app.services.views import AnswerOptions
 from app.tab_view import TabView
+from app.undo_bar import UNDO_CSS, undo_bar, wire_undo
+from app.undo_handlers import UndoHandlers
 
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
 
 _STATIC = Path(__file__).parent / "static"
-PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS, DOCUMENTS_CSS]
+PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS, DOCUMENTS_CSS, UNDO_CSS]
 
 _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "$$", "right": "$$", "display": True},
@@ -115,6 +117,7 @@ def build_page(
     demo_handlers: DemoHandlers,
     compare_handlers: CompareHandlers,
     document_handlers: DocumentHandlers,
+    undo_handlers: UndoHandlers,
     *,
     default_lookahead: bool = True,
 ) -> gr.Blocks:
@@ -139,12 +142,25 @@ def build_page(
                 documents = documents_tab()
             with gr.Tab("Compare") as shown_compare_tab:
                 comparison = compare_tab()
+        undo = undo_bar()
         side = SideBar(new_chat, demo, chats)
-        started = _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
+        started, deleted_chat = _wire_chat(
+            page, handlers, demo_handlers, chat, view=view, side=side, panel=panel
+        )
         started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
-        wire_documents(
+        deleted_documents = wire_documents(
             page, document_handlers, documents, view=view, panel=panel, shown=shown_documents_tab
+        )
+        wire_undo(
+            page,
+            undo_handlers,
+            document_handlers,
+            undo,
+            deletions=[deleted_chat, *deleted_documents],
+            view=view,
+            shown=[chat.chatbot, chats, chat.send, chat.stop, panel],
+            documents=documents.documents,
         )
         # with the page's first events, so that the stream has no moment without something pending
         page.load(handlers.watch_engine, view, status, **_WATCH)
@@ -219,8 +235,8 @@ def _wire_chat(
     view: gr.State,
     side: SideBar,
     panel: gr.HTML,
-) -> Dependency:
-    """Everything of the chat. Returns the start of the demo, for what is to follow it."""
+) -> tuple[Dependency, Dependency]:
+    """Everything of the chat. Returns the start of the demo and the deletion of a chat."""
     shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
     question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens, tab.documents]
     ask = gr.on(
@@ -231,13 +247,14 @@ def _wire_chat(
         **_QUIET,
     )
     demo = side.demo.click(demo_handlers.start, view, shown, **_QUIET)
+    delete = side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET)
     for moved in (
         ask,
         demo,
         page.load(handlers.open_page, view, shown, **_QUIET),
         side.new_chat.click(handlers.new_chat, view, shown, **_QUIET),
         side.chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
-        side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET),
+        delete,
         panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
     ):
         moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
@@ -250,4 +267,4 @@ def _wire_chat(
         (panel.hold_answer, handlers.panel.hold_answer),
     ):
         event(handler, view, panel, trigger_mode="multiple", **_QUIET)
-    return demo
+    return demo, delete

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from app.importing import SkippedFile
 from app.services.comparison import ComparisonSnapshot
 from app.services.errors import BusyError, EngineNotReadyError, NothingToAnswerError
+from app.services.forgetting import RecentDeletion
 from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.step_views import StepDetails
@@ -23,7 +24,7 @@ from app.services.views import (
     EngineState,
 )
 from storage.errors import RecordNotFoundError
-from storage.records import Conversation, Source
+from storage.records import Conversation, DeletedKind, Source
 from tests.app.scripted_steps import ORIGINS, scripted_answer, scripted_details
 
 NUMBERS = AnswerNumbers(
@@ -111,6 +112,7 @@ class ScriptedService:
         self.sources: list[Source] = []
         self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
         self.chats_with_documents: set[int] = set()
+        self.deletions: list[tuple[RecentDeletion, Callable[[], None]]] = []
         self._num_messages = 0
 
     def start(self) -> None: ...
@@ -130,7 +132,29 @@ class ScriptedService:
 
     def delete_conversation(self, conversation_id: int) -> None:
         self.messages(conversation_id)
-        del self.chats[conversation_id]
+        chat = self.chats.pop(conversation_id)
+        self._deleted(
+            "conversation",
+            [conversation_id],
+            chat[0].title,
+            lambda: self.chats.update({conversation_id: chat}),
+        )
+
+    def _deleted(
+        self, kind: DeletedKind, ids: Sequence[int], name: str, bring_back: Callable[[], None]
+    ) -> None:
+        self.deletions.insert(0, (RecentDeletion(kind, tuple(ids), name, 300.0), bring_back))
+
+    def recent_deletions(self) -> list[RecentDeletion]:
+        return [deletion for deletion, _ in self.deletions]
+
+    def undo(self, kind: DeletedKind, ids: Sequence[int]) -> None:
+        for place, (deletion, bring_back) in enumerate(self.deletions):
+            if (deletion.kind, deletion.ids) == (kind, tuple(ids)):
+                del self.deletions[place]
+                bring_back()
+                return
+        raise RecordNotFoundError("This cannot be brought back any more.")
 
     def running_job(self, conversation_id: int) -> AnswerJob | None:
         for job in self.jobs:
@@ -293,11 +317,13 @@ class ScriptedService:
         return list(self.sources)
 
     def delete_documents(self, source_ids: Sequence[int]) -> None:
-        for source_id in source_ids:
-            self.delete_document(source_id)
+        before = list(self.sources)
+        kept = [source for source in before if source.id not in source_ids]
+        if len(kept) + len(source_ids) > len(before):
+            raise RecordNotFoundError(f"There is no document {min(source_ids)} any more.")
+        self.sources = kept
+        name = next(source.name for source in before if source.id in source_ids)
+        self._deleted("document", source_ids, name, lambda: setattr(self, "sources", before))
 
     def delete_document(self, source_id: int) -> None:
-        kept = [source for source in self.sources if source.id != source_id]
-        if len(kept) == len(self.sources):
-            raise RecordNotFoundError(f"There is no document {source_id} any more.")
-        self.sources = kept
+        self.delete_documents([source_id])

@@ -161,6 +161,7 @@ def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) ->
     from app.demo_handlers import DemoHandlers
     from app.document_handlers import DocumentHandlers
     from app.ui import build_page
+    from app.undo_handlers import UndoHandlers
     from app.uploads import Uploads
 
     service: Any = handlers._service
@@ -169,6 +170,7 @@ def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) ->
         DemoHandlers(service, handlers),
         CompareHandlers(service),
         DocumentHandlers(service, handlers.panel, Uploads(Path())),
+        UndoHandlers(service, handlers),
     )
     fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
     assert len(fields) == 5
