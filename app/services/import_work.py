@@ -26,7 +26,7 @@ from app.importing.errors import explain_failure
 from app.importing.files import path_of_uri
 from app.importing.kinds import kind_of_name
 from app.prompting import find_control_ids
-from app.services.document_tokens import encode_document
+from app.services.document_tokens import encode_batches, joined
 from app.services.import_clock import ImportClock
 from app.services.import_requests import ImportRequest
 from app.services.jobs import ImportJob
@@ -165,9 +165,11 @@ class ImportWork:
         self._has_replaced = True
 
     def _save(self, document: DocumentFile, older: Source | None) -> None:
-        token_ids = encode_document(
-            self.tokenizer, document.text, self._control_ids, between_pieces=self._go_on
-        )
+        batches = []
+        for batch in encode_batches(self.tokenizer, document.text, self._control_ids):
+            batches.append(batch)
+            self._go_on()
+        token_ids = joined(batches)
         try:
             self.database.sources.add_document(
                 name=document.name,

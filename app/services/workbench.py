@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.prompting import Prompt, PromptBuilder, encode_text
+from app.prompting import Prompt, PromptBuilder, find_control_ids
 from app.retrieval import Retrieval
+from app.services.document_tokens import encode_batches, joined
 from app.services.engine import Engine, GenerationRequest
 from app.services.forgetting import purge_deleted
 from app.services.stop_strings import StopStrings
@@ -82,6 +83,7 @@ class Workbench:
         self._has_new_successors = False
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._indexed_up_to = 0  # document ids: those below have tokens, or yield none
+        self._indexing: Iterator[int] | None = None  # the document that is being indexed
 
     def begin(self) -> None:
         """What was deleted while this was being made was told to nobody: look once more."""
@@ -216,7 +218,7 @@ class Workbench:
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
         purge_deleted(self._database, self._cache, self.keeper)
-        if self._index_one_document():
+        if self._index_a_piece():
             return True
         if self.keeper.tidy():
             return True
@@ -224,18 +226,33 @@ class Workbench:
             self._save_successors()
         return False
 
-    def _index_one_document(self) -> bool:
-        """Index a document that was imported under another tokenizer; whether there was one."""
-        sources = self._database.sources
-        source_id = sources.next_without_sequence(self.tokenizer_id, after=self._indexed_up_to)
-        if source_id is None:
-            return False
-        self._indexed_up_to = source_id
+    def _index_a_piece(self) -> bool:
+        """Go on with documents imported under another tokenizer; whether there was one."""
+        if self._indexing is None:
+            sources = self._database.sources
+            source_id = sources.next_without_sequence(self.tokenizer_id, after=self._indexed_up_to)
+            if source_id is None:
+                return False
+            self._indexed_up_to = source_id
+            self._indexing = self._index_document(source_id)
         with contextlib.suppress(RecordNotFoundError, RecordExistsError):  # deleted or indexed now
-            token_ids = encode_text(self.model.tokenizer, sources.text(source_id))
-            sources.add_sequence(source_id, token_ids, self.tokenizer_id)
-            self.keeper.expect(len(token_ids))
+            if next(self._indexing, None) is not None:
+                return True
+        self._indexing = None
         return True
+
+    def _index_document(self, source_id: int) -> Iterator[int]:
+        """Index one document; yields between batches, so that nobody waits for a long one."""
+        sources, tokenizer = self._database.sources, self.model.tokenizer
+        batches = []
+        for batch in encode_batches(
+            tokenizer, sources.text(source_id), find_control_ids(tokenizer)
+        ):
+            batches.append(batch)
+            yield len(batches)
+        token_ids = joined(batches)
+        sources.add_sequence(source_id, token_ids, self.tokenizer_id)
+        self.keeper.expect(len(token_ids))
 
     def close(self) -> None:
         """Save what was learned and give the memory back."""

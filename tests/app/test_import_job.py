@@ -341,17 +341,11 @@ def test_a_document_of_many_pieces_is_one_sequence(
 
 
 def test_pieces_are_cut_where_a_tokenizer_parts_words_anyway() -> None:
-    text = "a word and a line\nanother line with words\n  indented"
-    pieces = []
-
-    def encode(piece: str, **_: object) -> dict[str, list[int]]:
-        pieces.append(piece)
-        return {"input_ids": [0]}
-
+    text = "a word and; \n\n another line with words\n  indented"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(document_tokens, "PIECE_LENGTH", 24)
-        document_tokens.encode_document(encode, text, frozenset())
-    assert pieces == ["a word and a line\n", "another line with words", "\n  indented"]
+        pieces = list(document_tokens._pieces(text))
+    assert pieces == ["a word and; \n\n another", " line with words", "\n  indented"]
 
 
 def test_an_import_waits_for_the_model_and_fails_with_it(
