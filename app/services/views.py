@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from app.services.trie_budget import DEFAULT_BUDGET_BYTES
 from lookahead.events import GenerationStats
 from storage.records import DocumentPassage, StepRecord
 
@@ -52,6 +53,7 @@ class ServiceConfig:
         model: a folder, a hub id or a known name.
         strict: True, False, or None for what suits the device and dtype.
         context_length: tokens of context to use at most; None: all the model has.
+        trie_budget_bytes: memory that the Trie may take; the oldest history leaves it first.
         can_answer: False for imports alone: no weights are loaded, and answers that a running
             server is writing are left alone.
     """
@@ -63,6 +65,7 @@ class ServiceConfig:
     dtype: str = "auto"
     strict: bool | None = None
     context_length: int | None = None
+    trie_budget_bytes: int = DEFAULT_BUDGET_BYTES
     can_answer: bool = True
 
 
