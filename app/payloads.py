@@ -7,7 +7,7 @@ from typing import Any
 
 from app.page_errors import RefusedInputError
 
-__all__ = ["MAX_DIGITS", "checked_flag", "checked_number", "checked_text"]
+__all__ = ["MAX_DIGITS", "checked_flag", "checked_number", "checked_numbers", "checked_text"]
 
 MAX_DIGITS = 18  # what fits the database's integers
 MAX_TEXT_LENGTH = 20_000  # a path of 4,096 bytes, each of them quoted, and some more
@@ -19,6 +19,14 @@ def checked_number(payload: object, name: str) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 10**MAX_DIGITS:
         raise _unexpected()
     return number
+
+
+def checked_numbers(payload: object, name: str, max_length: int) -> list[int]:
+    """So many ids at most out of a payload. Raises RefusedInputError."""
+    numbers = _member(payload, name)
+    if not isinstance(numbers, list) or len(numbers) > max_length:
+        raise _unexpected()
+    return [checked_number({name: number}, name) for number in numbers]
 
 
 def checked_flag(payload: object, name: str) -> bool:

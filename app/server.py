@@ -74,6 +74,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
     from app.document_handlers import DocumentHandlers
     from app.early_script import EarlyScript
     from app.handlers import PageHandlers
+    from app.trie_handlers import TrieHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
     from app.undo_handlers import UndoHandlers
     from app.uploads import Uploads, upload_router
@@ -93,6 +94,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
             CompareHandlers(service),
             DocumentHandlers(service, handlers.panel, uploads),
             UndoHandlers(service, handlers),
+            TrieHandlers(service),
             default_lookahead=settings.lookahead,
         ),
         path="/",

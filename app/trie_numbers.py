@@ -20,7 +20,11 @@ def statistics_lines(overview: TrieOverview) -> list[tuple[str, str, str]]:
     by_source = statistics.num_tokens_by_source
     documents, history = (by_source.get(source, 0) for source in (_DOCUMENT, _HISTORY))
     return [
-        ("tokens", f"{statistics.num_tokens:,}", "Tokens that drafts can be taken from."),
+        (
+            "tokens",
+            f"{statistics.num_tokens - statistics.num_hidden_tokens:,}",
+            "Tokens that drafts can be taken from; not what was deleted, while that can be undone.",
+        ),
         (
             "from documents",
             f"{documents:,} in {counted(overview.num_documents, 'document')}",

@@ -23,13 +23,15 @@ from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
 from app.services.views import AnswerOptions
 from app.tab_view import TabView
+from app.trie_handlers import TrieHandlers
+from app.trie_tab import TRIE_CSS, trie_tab, wire_trie
 from app.undo_bar import UNDO_CSS, undo_bar, wire_undo
 from app.undo_handlers import UndoHandlers
 
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
 
 _STATIC = Path(__file__).parent / "static"
-PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS, DOCUMENTS_CSS, UNDO_CSS]
+PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS, DOCUMENTS_CSS, TRIE_CSS, UNDO_CSS]
 
 _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "$$", "right": "$$", "display": True},
@@ -47,6 +49,7 @@ _SIDEBAR_OPEN = """() => {
   const style = getComputedStyle(document.querySelector('#chat-row'));
   return { open: style.getPropertyValue('--room').trim() !== 'narrow', __type__: 'update' };
 }"""
+_SHOW_CHAT = "() => ({ selected: 'chat', __type__: 'update' })"
 _OPEN_DEMO = (_STATIC / "open_demo.js").read_text(encoding="utf-8")
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # Watching costs the model nothing, so tabs never wait for one another.
@@ -118,6 +121,7 @@ def build_page(
     compare_handlers: CompareHandlers,
     document_handlers: DocumentHandlers,
     undo_handlers: UndoHandlers,
+    trie_handlers: TrieHandlers,
     *,
     default_lookahead: bool = True,
 ) -> gr.Blocks:
@@ -140,14 +144,18 @@ def build_page(
                 panel = panel_component(handlers.panel.step_details)
             with gr.Tab("Documents") as shown_documents_tab:
                 documents = documents_tab()
+            with gr.Tab("Trie") as shown_trie_tab:
+                trie = trie_tab(trie_handlers)
             with gr.Tab("Compare") as shown_compare_tab:
                 comparison = compare_tab()
         undo = undo_bar()
         side = SideBar(new_chat, demo, chats)
         started, deleted_chat = _wire_chat(
-            page, handlers, demo_handlers, chat, view=view, side=side, panel=panel
+            page, handlers, demo_handlers, chat, view=view, side=side, links=(panel, trie)
         )
         started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
+        trie.open_chat(None, None, tabs, js=_SHOW_CHAT)
+        wire_trie(trie_handlers, trie, shown_trie_tab)
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
         deleted_documents = wire_documents(
             page, document_handlers, documents, view=view, panel=panel, shown=shown_documents_tab
@@ -234,9 +242,13 @@ def _wire_chat(
     *,
     view: gr.State,
     side: SideBar,
-    panel: gr.HTML,
+    links: tuple[gr.HTML, gr.HTML],
 ) -> tuple[Dependency, Dependency]:
-    """Everything of the chat. Returns the start of the demo and the deletion of a chat."""
+    """Everything of the chat. Returns the start of the demo and the deletion of a chat.
+
+    `links`: the panel, and the Trie, which name chats to be opened.
+    """
+    panel, trie = links
     shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
     question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens, tab.documents]
     ask = gr.on(
@@ -256,6 +268,7 @@ def _wire_chat(
         side.chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
         delete,
         panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
+        trie.open_chat(handlers.open_chat, view, shown, **_QUIET),
     ):
         moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
         moved.then(handlers.document_switch, view, tab.documents, **_QUIET)

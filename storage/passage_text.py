@@ -10,8 +10,8 @@ __all__ = ["Span", "content_words", "likely_spans", "split_passages"]
 
 Span = tuple[int, int]  # first character, end
 
-PASSAGE_LENGTH = 700  # characters that a passage should have
-MAX_PASSAGE_LENGTH = 1_000
+PASSAGE_LENGTH = 1_000  # characters that a passage should have
+MAX_PASSAGE_LENGTH = 1_500
 MAX_REGIONS = 200  # of a long text
 MAX_WORDS = 64  # of a question
 

@@ -35,6 +35,7 @@ PAGE = {
     *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),
     "app.demo_handlers",
     *("app.documents_tab", "app.document_handlers", "app.document_presenter", "app.uploads"),
+    *("app.trie_tab", "app.trie_handlers", "app.trie_presenter"),
     "app.document_folders",
 }
 # What the page may take from below: plain records and the errors it shows.

@@ -160,6 +160,7 @@ def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) ->
     from app.compare_handlers import CompareHandlers
     from app.demo_handlers import DemoHandlers
     from app.document_handlers import DocumentHandlers
+    from app.trie_handlers import TrieHandlers
     from app.ui import build_page
     from app.undo_handlers import UndoHandlers
     from app.uploads import Uploads
@@ -171,6 +172,7 @@ def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) ->
         CompareHandlers(service),
         DocumentHandlers(service, handlers.panel, Uploads(Path())),
         UndoHandlers(service, handlers),
+        TrieHandlers(service),
     )
     fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
     assert len(fields) == 5
