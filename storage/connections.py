@@ -9,12 +9,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlite_utils import Database as Connection
 
 from storage.errors import DatabaseClosedError, translated_errors
+from storage.integrity import check_structure
 from storage.migrations import Migration
 from storage.upgrade import migrate, prepare_file, prepare_folder, refuse_unusable
 
@@ -75,6 +77,9 @@ class Connections:
             isolation_level=None,
             check_same_thread=False,
         )
+        raw.text_factory = partial(
+            str, encoding="utf-8", errors="replace"
+        )  # what is damaged is read
         connection = Connection(raw, execute_plugins=False)
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
@@ -101,6 +106,11 @@ class Connections:
                 connection.conn.execute("COMMIT")
             finally:
                 connection.rollback()  # nothing to do after a commit
+
+    def check_structure(self) -> None:
+        """Look for broken tables, for a moment. Raises DatabaseDamagedError."""
+        with translated_errors(self.path):
+            check_structure(self.current(), self.path)
 
     def truncate_log(self) -> bool:
         """Move what is in the write-ahead log into the file and empty it, unless somebody reads.

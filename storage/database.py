@@ -56,6 +56,7 @@ class Database:
         try:
             self.database_id: str = self.settings.get("database_id")
             self.sources.repair_index()
+            self._connections.check_structure()
         except BaseException:
             self.close()
             raise

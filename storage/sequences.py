@@ -4,6 +4,7 @@ Knows no Trie. Written by `messages.py` and `sources.py` within their transactio
 """
 
 import json
+import logging
 from collections.abc import Collection, Iterator
 
 import numpy as np
@@ -12,11 +13,14 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 from storage.errors import RecordNotFoundError
+from storage.integrity import checksum, is_whole
 from storage.records import SequenceOrigin, SequenceRecord, SourceKind
 from storage.times import now
 from storage.token_blobs import TokenIds, pack_token_ids, unpack_token_ids
 
 __all__ = ["Sequences", "insert_sequence"]
+
+logger = logging.getLogger(__name__)
 
 PAGE_LENGTH = 200
 
@@ -34,21 +38,30 @@ class Sequences:
 
         Only those with an id above `after`.
         Reads in pages, so that nothing is locked in between: a sequence added meanwhile comes too,
-        one deleted meanwhile may not.
+        one deleted meanwhile may not. One that is damaged is discarded: a document is indexed again
+        from its text, and an answer has its tokens in its message.
         """
         while True:
             rows = self._connections.rows(
-                "SELECT sequences.id, sources.kind, sequences.token_ids FROM sequences"
+                "SELECT sequences.id, sources.kind, sequences.token_ids, checksum FROM sequences"
                 " JOIN shown_sources AS sources ON sources.id = sequences.source_id"
                 " WHERE sequences.tokenizer_id = ? AND sequences.id > ?"
                 " ORDER BY sequences.id LIMIT ?",
                 [tokenizer_id, after, PAGE_LENGTH],
             )
             for row in rows:
-                yield row["id"], row["kind"], unpack_token_ids(row["token_ids"])
+                if is_whole(row["checksum"], row["token_ids"]):
+                    yield row["id"], row["kind"], unpack_token_ids(row["token_ids"])
+                else:
+                    self._discard(row["id"])
             if len(rows) < PAGE_LENGTH:
                 return
             after = rows[-1]["id"]
+
+    def _discard(self, sequence_id: int) -> None:
+        logger.warning("Sequence %d was damaged on the disk and is discarded", sequence_id)
+        with self._connections.transaction() as connection:
+            connection.execute("DELETE FROM sequences WHERE id = ?", [sequence_id])
 
     def ids(self, tokenizer_id: int) -> list[int]:
         """The ids of all sequences of a tokenizer, rising: what an index must hold."""
@@ -142,11 +155,12 @@ def insert_sequence(
     message_id: int | None = None,
 ) -> int:
     """Write a sequence within the caller's transaction; returns its id."""
+    blob = pack_token_ids(token_ids)
     cursor = connection.execute(
         "INSERT INTO sequences"
-        " (source_id, tokenizer_id, message_id, num_tokens, token_ids, created_at)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        [source_id, tokenizer_id, message_id, len(token_ids), pack_token_ids(token_ids), now()],
+        " (source_id, tokenizer_id, message_id, num_tokens, token_ids, checksum, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [source_id, tokenizer_id, message_id, len(token_ids), blob, checksum(blob), now()],
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid

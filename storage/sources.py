@@ -13,7 +13,13 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
 from storage.erasures import delete_sources, rebuild_index
-from storage.errors import DatabaseDamagedError, RecordExistsError, RecordNotFoundError
+from storage.errors import (
+    DatabaseDamagedError,
+    RecordDamagedError,
+    RecordExistsError,
+    RecordNotFoundError,
+)
+from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time
@@ -72,7 +78,8 @@ class Sources:
             source_id = cursor.lastrowid
             assert source_id is not None
             connection.execute(
-                "INSERT INTO document_texts (source_id, text) VALUES (?, ?)", [source_id, text]
+                "INSERT INTO document_texts (source_id, text, checksum) VALUES (?, ?, ?)",
+                [source_id, text, checksum(text)],
             )
             delete_versions(connection, uri, except_id=source_id)
             return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
@@ -103,15 +110,20 @@ class Sources:
         return source(row)
 
     def text(self, source_id: int) -> str:
-        """The text of a document. Raises RecordNotFoundError."""
+        """The text of a document. Raises RecordNotFoundError or RecordDamagedError."""
         row = self._connections.row(
-            "SELECT text FROM document_texts"
+            "SELECT text, checksum, name FROM document_texts"
             " JOIN shown_sources ON shown_sources.id = source_id WHERE source_id = ?",
             [source_id],
         )
         if row is None:
             raise not_found(source_id)
         text: str = row["text"]
+        if not is_whole(row["checksum"], text):
+            raise RecordDamagedError(
+                f"The text of {row['name']} was damaged on the disk. Delete the document and "
+                f"import it again."
+            )
         return text
 
     def find_by_sha256(self, sha256: str) -> Source | None:

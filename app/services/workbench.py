@@ -25,7 +25,13 @@ from app.services.views import AnswerOptions, EngineState, ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event
 from lookahead.successors import SuccessorFormatError, SuccessorTable
-from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCache
+from storage import (
+    Database,
+    RecordDamagedError,
+    RecordExistsError,
+    RecordNotFoundError,
+    SegmentCache,
+)
 
 if TYPE_CHECKING:
     from lookahead import Session
@@ -235,7 +241,8 @@ class Workbench:
                 return False
             self._indexed_up_to = source_id
             self._indexing = self._index_document(source_id)
-        with contextlib.suppress(RecordNotFoundError, RecordExistsError):  # deleted or indexed now
+        # deleted or indexed in this moment, or damaged: then there is nothing to index
+        with contextlib.suppress(RecordNotFoundError, RecordExistsError, RecordDamagedError):
             if next(self._indexing, None) is not None:
                 return True
         self._indexing = None
