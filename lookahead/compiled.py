@@ -13,22 +13,32 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["find_ranges", "merge_orders", "scan_tail", "take_samples"]
+__all__ = ["FENCE_STEP", "find_ranges", "merge_orders", "scan_tail", "take_samples"]
 
 Ints = NDArray[np.integer[Any]]
 
 BORDER = 0
+FENCE_STEP = 64  # entries of an order from one post of its fence to the next
 LOW, COUNT, NUM_LISTED, WEIGHT = range(4)  # columns of `ranges`
 
 
 @njit(cache=True)
 def find_ranges(
-    words: Ints, order: Ints, suffix: Ints, levels: Ints, edges: Ints, ranges: Ints, listed: Ints
+    words: Ints,
+    order: Ints,
+    fence: Ints,
+    suffix: Ints,
+    levels: Ints,
+    edges: Ints,
+    ranges: Ints,
+    listed: Ints,
 ) -> None:
     """Find the range of the order that begins with the suffix's last tokens, at each level.
 
     Args:
         words, order: of the segment.
+        fence: [len(order) / FENCE_STEP, rounded up] the first two words, in one number, that stand
+            at each FENCE_STEPth place of the order.
         levels: [num_levels] suffix lengths, rising.
         edges: begin and end in turn of the stretches of `words` that are masked, ascending.
         ranges: [num_levels, 4] to be filled, zeros: the range's first index, its length, how many
@@ -40,8 +50,7 @@ def find_ranges(
         if length > len(suffix):
             return
         begin = len(suffix) - length
-        low = _bound(words, order, suffix, begin, 0, len(order), False)
-        high = _bound(words, order, suffix, begin, low, len(order), True)
+        low, high = _range(words, order, fence, suffix, begin)
         if low == high:
             return
         count = high - low
@@ -61,6 +70,59 @@ def find_ranges(
                     break
             ranges[level, NUM_LISTED] = num_kept
             ranges[level, WEIGHT] = num_kept * count // num_seen
+
+
+@njit(cache=True)
+def _range(words: Ints, order: Ints, fence: Ints, suffix: Ints, begin: int) -> tuple[int, int]:
+    """The range of the order whose places begin with `suffix[begin:]`.
+
+    Most of an order lies far away in memory; the fence, a hundredth of it, says where to look.
+    """
+    length = len(suffix) - begin
+    key = np.int64(suffix[begin]) << 32
+    end_key = key + (np.int64(1) << 31)  # beyond every second word
+    if length > 1:
+        key += suffix[begin + 1]
+        end_key = key + 1
+    first, last = _post(fence, key), _post(fence, end_key)
+    start = max(0, (first - 1) * FENCE_STEP)
+    end = min(len(order), last * FENCE_STEP)
+    if length <= 2:
+        low = _bound(words, order, suffix, begin, start, min(end, first * FENCE_STEP), False)
+        start = max(low, (last - 1) * FENCE_STEP)
+        return low, _bound(words, order, suffix, begin, start, end, True)
+    low = _bound(words, order, suffix, begin, start, end, False)
+    reach = 0  # a long match has few places: they are near the first one
+    step = 1
+    while low + reach < end and _begins(words, order[low + reach], suffix, begin):
+        reach += step
+        step *= 2
+    if reach == 0:
+        return low, low
+    start = low + reach - step // 2 + 1
+    return low, _bound(words, order, suffix, begin, start, min(end, low + reach), True)
+
+
+@njit(cache=True)
+def _post(fence: Ints, key: int) -> int:
+    """The first post of the fence that is not before `key`."""
+    low, high = 0, len(fence)
+    while low < high:
+        middle = (low + high) >> 1
+        if fence[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def _begins(words: Ints, place: int, suffix: Ints, begin: int) -> bool:
+    matched = 0
+    length = len(suffix) - begin
+    while matched < length and words[place + matched] == suffix[begin + matched]:
+        matched += 1
+    return matched == length
 
 
 @njit(cache=True)

@@ -6,6 +6,7 @@ candidates from them.
 """
 
 from collections.abc import Collection
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,16 @@ class Segment:
         self.order: NDArray[np.int32] = np.ascontiguousarray(order, np.int32).view()
         self.order.flags.writeable = False
 
+    @cached_property
+    def fence(self) -> NDArray[np.int64]:
+        """The first two words at every so many places of the order, where a search begins."""
+        from lookahead.compiled import FENCE_STEP  # only now: the page need not wait for numba
+
+        posts = self.order[::FENCE_STEP]  # each has a word behind it, if only the border
+        fence = (self.log.words[posts].astype(np.int64) << 32) + self.log.words[posts + 1]
+        fence.flags.writeable = False
+        return fence
+
     def __len__(self) -> int:
         """Words in its log, borders included."""
         return len(self.log)
@@ -46,7 +57,7 @@ class Segment:
     @property
     def num_bytes(self) -> int:
         """Memory of log and order."""
-        return self.log.num_bytes + self.order.nbytes
+        return self.log.num_bytes + self.order.nbytes + self.fence.nbytes
 
     @classmethod
     def sort(cls, log: TokenLog) -> "Segment":

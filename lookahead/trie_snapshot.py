@@ -42,6 +42,7 @@ class TrieSnapshot:
         self.segments = segments
         self.tail = tail
         self.hidden = hidden
+        self._fences = [segment.fence for segment in segments]  # made now, not while drafting
         self.logs = (*(segment.log for segment in segments), tail)
 
     @property
@@ -81,6 +82,7 @@ class TrieSnapshot:
             find_ranges(
                 segment.log.words,
                 segment.order,
+                self._fences[number],
                 words,
                 _LEVELS,
                 masked_edges[number],

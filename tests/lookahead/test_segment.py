@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookahead import blob
+from lookahead.candidates import MATCH_LENGTHS
+from lookahead.compiled import find_ranges
 from lookahead.draft import TokenSource
 from lookahead.segment import HEADER, MERGE_DEPTH, Merge, Segment, SegmentFormatError
-from lookahead.token_log import TokenLog, as_words
+from lookahead.token_log import MAX_TOKEN_ID, TokenLog, as_words
 
+NO_EDGES = np.empty(0, np.int64)
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), max_size=30), max_size=6)
 
 
@@ -118,3 +121,28 @@ def test_a_missing_array_is_refused() -> None:
     del arrays["order"]
     with pytest.raises(SegmentFormatError):
         Segment.from_bytes(blob.pack_arrays(HEADER, arrays))
+
+
+def test_every_range_of_a_long_order_is_found_to_its_ends() -> None:
+    """Of short and long suffixes, rare and frequent ones, those in front and at the end."""
+    generator = np.random.default_rng(4)
+    sequences = [np.minimum(generator.geometric(0.4, size=120), 9).tolist() for _ in range(40)] + [
+        [0, 1] * 300,
+        [9] * 200,
+    ]
+    segment = Segment.sort(log_of(sequences))
+    words = segment.log.words
+    levels = np.array(MATCH_LENGTHS)
+    nothing = np.empty((len(levels), 0), np.int32)
+    contexts = [sequence[max(0, end - 32) : end] for sequence in sequences for end in (1, 7, 90)]
+    for context in [*contexts, [10], [5, 10], [0], [9, 9, 0], [MAX_TOKEN_ID], [1, MAX_TOKEN_ID]]:
+        suffix = as_words(context)
+        ranges = np.zeros((len(levels), 4), np.int64)
+        find_ranges(words, segment.order, segment.fence, suffix, levels, NO_EDGES, ranges, nothing)
+        for length, (low, count, _, _) in zip(MATCH_LENGTHS, ranges.tolist(), strict=True):
+            windows = np.lib.stride_tricks.sliding_window_view(words, length)
+            is_there = length <= len(suffix) and (windows == suffix[-length:]).all(axis=1)
+            assert count == np.sum(is_there)
+            assert set(segment.order[low : low + count].tolist()) == (
+                set(np.flatnonzero(is_there).tolist()) if count else set()
+            )
