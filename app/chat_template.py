@@ -13,7 +13,7 @@ from jinja2.exceptions import TemplateError
 
 from lookahead.errors import LookaheadError
 
-__all__ = ["ChatTemplate", "Part", "PromptError", "PromptMessage"]
+__all__ = ["ChatTemplate", "Part", "PromptError", "PromptMessage", "Quote"]
 
 # Digits only: they survive templates that strip contents or change their letters.
 _PLACEHOLDER = re.compile(r"72049583(\d{6})61385940")
@@ -24,26 +24,44 @@ class PromptError(LookaheadError):
 
 
 @dataclass(frozen=True, slots=True)
+class Quote:
+    """Ids that stand before a question and are not the person's: a passage, or words around it.
+
+    Args:
+        is_passage: whether they are a document's.
+        sequence_id: the sequence they are in; None: that is not known.
+        offset: of the first of them in it.
+    """
+
+    token_ids: tuple[int, ...]
+    is_passage: bool = False
+    sequence_id: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PromptMessage:
     """One message. With `token_ids` (an answer as generated) those stand for the text."""
 
     role: str
     text: str = ""
     token_ids: tuple[int, ...] | None = None
+    quotes: tuple[Quote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of a prompt: text of the template, text of a person, or ids of an answer.
+    """A stretch of a prompt: text of the template or of a person, ids of an answer, or a quote.
 
     Args:
         message_index: the message that a text or ids belong to; -1 for the template's own.
     """
 
-    kind: Literal["control", "text", "ids"]
+    kind: Literal["control", "text", "ids", "quote"]
     text: str = ""
     token_ids: tuple[int, ...] = ()
     message_index: int = -1
+    quote: Quote | None = None
 
 
 class ChatTemplate:
@@ -74,6 +92,10 @@ class ChatTemplate:
             index = int(digits)
             ids = messages[index].token_ids
             if ids is None:
+                parts += [
+                    Part("quote", token_ids=quote.token_ids, message_index=index, quote=quote)
+                    for quote in messages[index].quotes
+                ]
                 parts.append(Part("text", texts[index], message_index=index))
             else:
                 # It was generated behind the opening that asks for an answer; some templates open

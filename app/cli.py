@@ -24,6 +24,7 @@ from app.plain_text import displayable
 from app.services.errors import ServiceError
 from app.settings import DTYPES, LOG_LEVELS, LOOPBACK_ADDRESSES, Settings, SettingsError, resolve
 from app.terminal import Terminal
+from app.trie_commands import add_trie_options, run_trie_command
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME, ensure_embedded_model
 from lookahead.errors import LookaheadError
 from lookahead.model_source import prepare_model
@@ -80,6 +81,9 @@ def _run(arguments: list[str], terminal: Terminal) -> int:
         os.environ["HF_HUB_OFFLINE"] = "1"  # read when the hub's client is imported
     if options["command"] == "import":
         return _import(settings, options, terminal)
+    if options["command"] == "trie":
+        _prepare_model(settings, terminal)
+        return run_trie_command(settings, options, terminal)
     if options["command"] == "bench":
         return run_bench(parse_bench_options(options, settings), terminal)
     return _chat(settings, terminal)
@@ -104,6 +108,7 @@ def _import(settings: Settings, options: Mapping[str, Any], terminal: Terminal) 
     if missing:
         raise CommandError(f"{', '.join(missing)}: no such file or folder. Check the path.")
     _prepare_model(settings, terminal)
+    from app.numbers import time_left
     from app.services.chat_service import ChatService
     from app.services.views import ServiceConfig
 
@@ -116,11 +121,16 @@ def _import(settings: Settings, options: Mapping[str, Any], terminal: Terminal) 
             if snapshot.status == "waiting":
                 terminal.progress(service.state.detail)
             else:
+                seconds = snapshot.seconds_left
                 terminal.progress(
                     f"Importing: {snapshot.num_files_done} of {snapshot.num_files_total} files, "
                     f"{snapshot.num_tokens:,} tokens"
+                    + (f", {time_left(seconds)}" if seconds is not None else "")
                 )
             snapshot = job.wait_for_change(snapshot.version, _POLL_SECONDS)
+    except KeyboardInterrupt:
+        terminal.say("What was taken in stays. The same command goes on where this one stopped.")
+        raise
     finally:
         service.close()
     if snapshot.error:
@@ -136,7 +146,8 @@ def _import(settings: Settings, options: Mapping[str, Any], terminal: Terminal) 
             terminal.say(f"Skipped {path}: {reason}")
         terminal.result(
             f"Imported {snapshot.num_documents} of {snapshot.num_files_done} files, "
-            f"{snapshot.num_tokens:,} tokens."
+            f"{snapshot.num_tokens:,} tokens"
+            + (f"; {snapshot.num_unchanged} unchanged." if snapshot.num_unchanged else ".")
         )
     return 0
 
@@ -209,6 +220,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     importing.add_argument("--json", action="store_true", help="print the result as JSON")
     _add_common_options(importing)
+    trie = commands.add_parser("trie", help="look into the Trie, forget, carry it elsewhere")
+    for parent in add_trie_options(trie):
+        _add_common_options(parent)
     bench = commands.add_parser("bench", help="measure speed, side by side with the alternatives")
     add_bench_options(bench)
     _add_common_options(bench)

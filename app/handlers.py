@@ -6,25 +6,20 @@ returns values in the order of the outputs named in its docstring, where *view* 
 """
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
-from gradio.utils import get_upload_folder
 
 from app import presenters
-from app.page_errors import RefusedInputError, shows_errors, told
+from app.page_errors import shows_errors, told
 from app.panel_handlers import PanelHandlers
-from app.paths import expanded
 from app.payloads import MAX_DIGITS, checked_number
 from app.services.views import (
     AnswerSnapshot,
     ChatMessage,
     EngineState,
-    ImportSnapshot,
 )
 from app.tab_view import TabView
 from app.typed_options import answer_options
@@ -32,7 +27,7 @@ from storage.errors import RecordNotFoundError
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
-    from app.services.jobs import AnswerJob, ImportJob
+    from app.services.jobs import AnswerJob
 
 __all__ = ["UPDATE_SECONDS", "Outputs", "PageHandlers"]
 
@@ -52,7 +47,6 @@ class PageHandlers:
     def __init__(self, service: "ChatService") -> None:
         self._service = service
         self.panel = PanelHandlers(service)
-        self._last_import: ImportJob | None = None  # one runs at a time; its report stays
 
     @shows_errors(5)
     def open_page(self, view: TabView, request: gr.Request) -> Outputs:
@@ -121,6 +115,7 @@ class PageHandlers:
         lookahead: bool,
         temperature: float | None,
         max_new_tokens: float | None,
+        documents: bool = False,
         seed: float | None = None,
         *filters: float | str | None,
     ) -> Outputs:
@@ -132,11 +127,27 @@ class PageHandlers:
         view.move(conversation_id)
         options = answer_options(lookahead, temperature, max_new_tokens, seed, filters)
         try:
-            job = self._service.ask(conversation_id, text, options)
+            job = self._service.ask(conversation_id, text, options, uses_documents=bool(documents))
         except RecordNotFoundError:  # the tab would be left in a chat that is no more
             gr.Warning("This chat was deleted meanwhile. Send again to ask in a new one.")
             return (gr.skip(), *self.show_chat(view, None))
         return ("", *self.show_chat(view, job.conversation_id))
+
+    @shows_errors(1)
+    def document_switch(self, view: TabView) -> bool:
+        """Whether the open chat uses documents; a new one does not."""
+        if view.conversation_id is None:
+            return False
+        try:
+            return self._service.uses_documents(view.conversation_id)
+        except RecordNotFoundError:  # deleted in another tab
+            return False
+
+    @shows_errors(0)
+    def use_documents(self, view: TabView, is_used: bool) -> None:
+        """Switch documents on or off for the open chat; a new one gets it with its question."""
+        if view.conversation_id is not None:
+            self._service.use_documents(view.conversation_id, bool(is_used))
 
     @shows_errors(0)
     def stop(self, view: TabView) -> None:
@@ -220,61 +231,6 @@ class PageHandlers:
         """The tab went out of sight: what it watches for its own sake ends."""
         view.num_wakes += 1
 
-    @shows_errors(1)
-    def import_folder(self, typed_path: str, is_deeper: bool = False) -> str:
-        """Start importing a typed folder or file: the path box, emptied."""
-        if not typed_path.strip():
-            raise RefusedInputError("Type the path of a folder or a file first.")
-        path = expanded(typed_path.strip().strip("\"'"))
-        if not path.is_absolute():
-            raise RefusedInputError("Type the whole path, from the top of the disk.")
-        if not os.path.exists(path):  # False, not an error, where the name is too long
-            raise RefusedInputError(f"There is no folder or file {path}.")
-        self._last_import = self._service.import_paths([path], is_deeper=bool(is_deeper))
-        return ""
-
-    @shows_errors(1)
-    def import_files(self, uploaded: Sequence[str] | None, is_deeper: bool = False) -> None:
-        """Start importing uploaded files: the upload box, emptied."""
-        if uploaded:
-            paths = [Path(path) for path in uploaded]
-            self._last_import = self._service.import_uploads(paths, is_deeper=bool(is_deeper))
-
-    @shows_errors(0)
-    def cancel_import(self) -> None:
-        """Stop the running import after the file it is reading."""
-        job = self._service.running_import()
-        if job is not None:
-            job.cancel()
-
-    @shows_errors(1)
-    def list_documents(self) -> list[dict[str, Any]]:
-        """The documents as they are now, whoever imported or deleted some."""
-        return self._documents()
-
-    @shows_errors(2)
-    def delete_document(self, view: TabView, event: gr.EventData) -> Outputs:
-        """Delete the document confirmed in the list: documents, and panel, which may name it."""
-        self._service.delete_document(checked_number(event._data, "id"))
-        return self._documents(), self.panel.value_now(view)
-
-    async def watch_import(self) -> AsyncIterator[Outputs]:
-        """Follow the latest import to its end: (report, documents, cancel button)."""
-        job = self._service.running_import() or self._last_import
-        documents: Any = await asyncio.to_thread(self._documents)
-        if job is None:
-            yield (gr.skip(), documents, gr.skip())
-            return
-        version = -1
-        while not (snapshot := job.snapshot()).is_over:
-            if snapshot.version != version:
-                version = snapshot.version
-                yield (_import_report(snapshot), documents, gr.update(visible=True))
-                documents = gr.skip()  # they may change meanwhile, but not by this
-            await asyncio.sleep(UPDATE_SECONDS)
-        documents = await asyncio.to_thread(self._documents)
-        yield (_import_report(snapshot), documents, gr.update(visible=False))
-
     def _view(
         self, view: TabView, conversation_id: int | None, snapshot: AnswerSnapshot | None
     ) -> Outputs:
@@ -317,13 +273,6 @@ class PageHandlers:
         running_ids = {chat.id for chat in conversations if self._job(chat.id) is not None}
         return presenters.chat_list(conversations, open_id, running_ids)
 
-    def _documents(self) -> list[dict[str, Any]]:
-        return presenters.document_list(self._service.documents())
-
 
 def _skips(num_outputs: int) -> Outputs:
     return (gr.skip(),) * num_outputs
-
-
-def _import_report(snapshot: ImportSnapshot) -> dict[str, Any]:
-    return presenters.import_report(snapshot, upload_folder=get_upload_folder())

@@ -16,6 +16,7 @@ __all__ = [
     "duration",
     "number",
     "sampling_words",
+    "time_left",
 ]
 
 
@@ -41,6 +42,19 @@ def duration(seconds: float) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 token`, `1,234 tokens`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def time_left(seconds: float) -> str:
+    """`about 3 minutes left`, in steps that do not flicker."""
+    if seconds < 10:
+        return "a few seconds left"
+    if seconds < 55:
+        return f"about {10 * round(seconds / 10):.0f} seconds left"
+    if seconds < 90:
+        return "about a minute left"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} minutes left"
+    return f"about {counted(round(seconds / 3600), 'hour')} left"
 
 
 def _percent(share: float, places: int = 0) -> str:

@@ -7,7 +7,7 @@ answers aside; no string has half surrogate pairs in it, over which the page's s
 
 from collections.abc import Collection, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.numbers import counted
 from app.plain_text import displayable, displayable_name, literal_markdown
@@ -18,24 +18,24 @@ from app.services.views import (
     AnswerSnapshot,
     ChatMessage,
     EngineState,
-    ImportSnapshot,
 )
-from storage.records import Conversation, Source
+from storage.records import Conversation, DocumentPassage
+
+if TYPE_CHECKING:
+    from app.services.forgetting import RecentDeletion
 
 __all__ = [
     "answer_line",
     "chat_list",
     "chatbot_messages",
+    "deletion_line",
     "demo_preparation",
-    "document_list",
     "engine_line",
-    "import_report",
     "numbers_line",
 ]
 
 _NO_TEXT_YET = "\u200b"  # keeps the answer's place, so that the line below it stays the second part
 _NO_BREAK = "\u00a0"
-_MAX_SKIPPED_SHOWN = 200
 
 
 def chatbot_messages(
@@ -44,7 +44,7 @@ def chatbot_messages(
     *,
     is_model_ready: bool = True,
 ) -> list[dict[str, Any]]:
-    """The conversation as the chatbot takes it; under each answer one line of numbers.
+    """The conversation as the chatbot takes it; under each answer numbers and quoted passages.
 
     Args:
         messages: the saved messages of the branch, in order.
@@ -57,9 +57,9 @@ def chatbot_messages(
             shown.append({"role": "user", "content": literal_markdown(message.text)})
         elif snapshot is not None and snapshot.message_id == message.id:
             line = answer_line(snapshot, is_model_ready=is_model_ready)
-            shown.append(_answer(snapshot.text, line))
+            shown.append(_answer(snapshot.text, line, snapshot.passages))
         else:
-            shown.append(_answer(message.text, _saved_line(message)))
+            shown.append(_answer(message.text, _saved_line(message), message.passages))
     return shown
 
 
@@ -71,10 +71,28 @@ def demo_preparation(*, is_model_ready: bool, is_stopping: bool) -> list[dict[st
     return [_answer("", f"Preparing the demo: {wait} …")]
 
 
-def _answer(text: str, line: str) -> dict[str, Any]:
-    parts = (displayable(text) or _NO_TEXT_YET, literal_markdown(line))
+def _answer(text: str, line: str, passages: Sequence[DocumentPassage] = ()) -> dict[str, Any]:
+    below = literal_markdown(line) + (f"\n\n{_quoted(passages)}" if passages else "")
+    parts = (displayable(text) or _NO_TEXT_YET, below)
     blocks = [{"type": "text", "text": part} for part in parts if part]
     return {"role": "assistant", "content": blocks}
+
+
+def _quoted(passages: Sequence[DocumentPassage]) -> str:
+    """The passages, folded: one line of HTML, every sign of theirs a character reference."""
+    names = ", ".join(dict.fromkeys(_file_name(passage) for passage in passages))
+    quotes = "".join(
+        f"<p>{literal_markdown(f'[{number}] {displayable_name(passage.name)}')}</p>"
+        f"<blockquote>{literal_markdown(passage.text)}</blockquote>"
+        for number, passage in enumerate(passages, 1)
+    )
+    summary = literal_markdown(f"Given {counted(len(passages), 'passage')}: {names}")
+    return f"<details><summary>{summary}</summary>{quotes}</details>"
+
+
+def _file_name(passage: DocumentPassage) -> str:
+    name = displayable_name(passage.name)
+    return PurePath(name).name or name
 
 
 def answer_line(snapshot: AnswerSnapshot, *, is_model_ready: bool = True) -> str:
@@ -140,6 +158,23 @@ def chat_list(
     return {"open": open_id, "chats": chats}
 
 
+def deletion_line(deletions: "Sequence[RecentDeletion]") -> dict[str, Any]:
+    """The value of the bar that offers to undo the latest deletion; `kind` is "" for none."""
+    if not deletions:
+        return {"kind": "", "id": 0, "text": "", "seconds": 0}
+    latest = deletions[0]
+    name = " ".join(displayable_name(latest.name).split()) or UNTITLED
+    what = f"the chat “{name}”" if latest.kind == "conversation" else f"“{name}”"
+    if len(latest.ids) > 1:
+        what = counted(len(latest.ids), "document")
+    return {
+        "kind": latest.kind,
+        "id": latest.ids[0],
+        "text": f"Deleted {what}.",
+        "seconds": round(latest.seconds_left),
+    }
+
+
 def engine_line(state: EngineState) -> dict[str, str]:
     """The status line: what the model is doing, in one sentence."""
     if state.status == "ready":
@@ -156,62 +191,3 @@ def engine_line(state: EngineState) -> dict[str, str]:
 def _model_name(model: str) -> str:
     """A path is shown by its last part, a name as it is."""
     return PurePath(model).name or model
-
-
-def import_report(snapshot: ImportSnapshot | None, *, upload_folder: str = "") -> dict[str, Any]:
-    """The value of the import report: one line, the progress, and what was skipped and why.
-
-    Args:
-        upload_folder: where copies of uploaded files lie, of which people know the names only.
-    """
-    if snapshot is None:
-        return {"text": "", "done": 0, "total": 0, "skipped": [], "more_skipped": 0}
-    shown = snapshot.skipped[:_MAX_SKIPPED_SHOWN]
-    return {
-        "text": displayable_name(_import_line(snapshot)),
-        "done": snapshot.num_files_done,
-        "total": 0 if snapshot.is_over else snapshot.num_files_total,
-        "skipped": [
-            {
-                "name": displayable_name(_known_name(PurePath(path), upload_folder)),
-                "reason": displayable_name(reason),
-            }
-            for path, reason in shown
-        ],
-        "more_skipped": len(snapshot.skipped) - len(shown),
-    }
-
-
-def _known_name(path: PurePath, upload_folder: str) -> str:
-    is_upload = bool(upload_folder) and path.is_relative_to(upload_folder)
-    return path.name if is_upload else str(path)
-
-
-def _import_line(snapshot: ImportSnapshot) -> str:
-    taken = (
-        f"{counted(snapshot.num_documents, 'document')}, {counted(snapshot.num_tokens, 'token')}"
-    )
-    if snapshot.status == "waiting":
-        return "Waiting until the model is ready …"
-    if snapshot.status == "running":
-        name = PurePath(snapshot.current).name
-        files = f"{snapshot.num_files_done:,} of {counted(snapshot.num_files_total, 'file')}"
-        return f"Reading {files}" + (f": {name}" if name else " …")
-    if snapshot.status == "failed":
-        return f"The import failed: {snapshot.error} Taken in before that: {taken}."
-    verb = "Cancelled. Taken in before that" if snapshot.status == "cancelled" else "Imported"
-    skipped = f"; {len(snapshot.skipped):,} skipped" if snapshot.skipped else ""
-    return f"{verb}: {taken}{skipped}."
-
-
-def document_list(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """The imported documents: a name, where it came from and how long it is."""
-    return [
-        {
-            "id": source.id,
-            "name": displayable_name(source.name),
-            "uri": displayable(source.uri),
-            "length": counted(source.num_tokens, "token"),
-        }
-        for source in sources
-    ]

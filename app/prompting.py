@@ -8,18 +8,21 @@ Knows no model and no database. Called by the services, in the thread that owns 
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from app.chat_template import ChatTemplate, Part, PromptError, PromptMessage
+from app.chat_template import ChatTemplate, Part, PromptError, PromptMessage, Quote
+from app.prompt import PlacedQuote, Prompt, Turn
 
 __all__ = [
     "MessageTooLongError",
+    "PlacedQuote",
     "Prompt",
     "PromptBuilder",
     "PromptError",
     "PromptMessage",
+    "Quote",
     "Turn",
     "encode_text",
     "find_control_ids",
@@ -30,32 +33,6 @@ Tokenizer = Any  # a Hugging Face tokenizer; transformers is not imported here
 
 class MessageTooLongError(PromptError):
     """What has to be in the prompt is longer than the model can read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A question, and the ids of its answer; None: still to be answered."""
-
-    text: str
-    answer_ids: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A prompt, ready for the engine.
-
-    Args:
-        token_ids: the whole prompt.
-        user_turn_start: index of the first token of the last user turn, its control tokens
-            included: what becomes history begins here.
-        num_dropped_turns: whole oldest turns left out because the context is full.
-        stop_strings: texts at which the answer has to be cut (plain format only).
-    """
-
-    token_ids: tuple[int, ...]
-    user_turn_start: int
-    num_dropped_turns: int = 0
-    stop_strings: tuple[str, ...] = ()
 
 
 class PromptBuilder:
@@ -96,6 +73,7 @@ class PromptBuilder:
             self._user_turn_start(messages, segments, encoded),
             # Without a template a model tends to write the next question itself.
             stop_strings=("\nUser:",) if self._template.is_plain else (),
+            quotes=tuple(_placed_quotes(segments, encoded)),
         )
 
     def answer_header_ids(self) -> tuple[int, ...]:
@@ -134,22 +112,22 @@ class PromptBuilder:
         return first
 
     def _turn_lengths(self, turns: Sequence[Turn]) -> list[tuple[int, int]]:
-        """Tokens of each question with the template around it, and of each answer."""
+        """Tokens of each question with all that stands around it, and of each answer."""
         question_lengths = [0] * len(turns)
         turn_index = 0
         for segment in self._segments(_messages_of(turns)):
             if segment[0].kind == "ids":
                 turn_index = segment[0].message_index // 2 + 1  # question, answer, question, …
             elif turn_index < len(turns):
-                question_lengths[turn_index] = len(self._encode_segment(segment))
+                question_lengths[turn_index] += len(self._encode_segment(segment))
         answer_lengths = [len(turn.answer_ids or ()) for turn in turns]
         return list(zip(question_lengths, answer_lengths, strict=True))
 
     def _segments(self, messages: Sequence[PromptMessage]) -> list[list[Part]]:
-        """The prompt as runs of parts; a run is one answer's ids, or all text between answers."""
+        """The prompt as runs of parts: one answer's ids, one quote, or all text between these."""
         segments: list[list[Part]] = []
         for part in self._template.parts(messages):
-            if segments and part.kind != "ids" and segments[-1][0].kind != "ids":
+            if segments and not {part.kind, segments[-1][0].kind} & {"ids", "quote"}:
                 segments[-1].append(part)
             else:
                 segments.append([part])
@@ -157,7 +135,7 @@ class PromptBuilder:
 
     def _encode_segment(self, segment: Sequence[Part]) -> list[int]:
         """Ids of one segment: as one text where nobody typed a control token, else part by part."""
-        if segment and segment[0].kind == "ids":
+        if segment and segment[0].kind in ("ids", "quote"):
             return list(segment[0].token_ids)
         whole = self._encode("".join(part.text for part in segment))
         written = [
@@ -194,14 +172,22 @@ class PromptBuilder:
         last_user = max(
             (index for index, message in enumerate(messages) if message.role == "user"), default=-1
         )
-        start = 0
-        for segment, ids in zip(segments, encoded, strict=True):
-            indexes = [part.message_index for part in segment if part.kind != "control"]
-            if last_user >= 0 and last_user in indexes:
-                before = self._parts_before(segment, last_user)
-                return start + _common_prefix_length(self._encode_segment(before), ids)
-            start += len(ids)
-        return 0
+        if last_user < 0:
+            return 0
+        first = next(
+            index
+            for index, segment in enumerate(segments)
+            if any(p.message_index == last_user and p.kind != "control" for p in segment)
+        )
+        if first and segments[first][0].kind == "quote":  # what opens the turn stands before it
+            first -= 1
+        before = self._encode_segment(self._parts_before(segments[first], last_user))
+        return sum(map(len, encoded[:first])) + _common_prefix_length(before, encoded[first])
+
+    def longest_quotes(self, question: str) -> int:
+        """Tokens that may be quoted before a question, so that both fit with room for an answer."""
+        turn = self.build([PromptMessage("user", question)])
+        return max(0, min(self._context_length // 8, self.longest_prompt - len(turn.token_ids)))
 
     def _parts_before(self, segment: Sequence[Part], message_index: int) -> list[Part]:
         """The parts before a user's turn, what the template writes to open that turn left out."""
@@ -260,10 +246,21 @@ def _encode(tokenizer: Tokenizer, text: str, *, split_special_tokens: bool) -> l
     )
 
 
+def _placed_quotes(
+    segments: Sequence[Sequence[Part]], encoded: Sequence[Sequence[int]]
+) -> Iterator[PlacedQuote]:
+    start = 0
+    for segment, ids in zip(segments, encoded, strict=True):
+        quote = segment[0].quote
+        if quote is not None:
+            yield PlacedQuote(start, quote)
+        start += len(ids)
+
+
 def _messages_of(turns: Sequence[Turn]) -> list[PromptMessage]:
     messages: list[PromptMessage] = []
     for turn in turns:
-        messages.append(PromptMessage("user", turn.text))
+        messages.append(PromptMessage("user", turn.text, quotes=turn.quotes))
         if turn.answer_ids is not None:
             messages.append(PromptMessage("assistant", token_ids=turn.answer_ids))
     return messages

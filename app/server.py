@@ -66,19 +66,26 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
     `security.prepare_environment` must have been called before: gradio reads it when imported.
     """
     import gradio as gr
+    from gradio.utils import get_upload_folder
 
     from app.api import api_router
     from app.compare_handlers import CompareHandlers
     from app.demo_handlers import DemoHandlers
+    from app.document_handlers import DocumentHandlers
     from app.early_script import EarlyScript
     from app.handlers import PageHandlers
     from app.settings_handlers import SettingsHandlers
+    from app.trie_handlers import TrieHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
+    from app.undo_handlers import UndoHandlers
+    from app.uploads import Uploads, upload_router
 
     application = FastAPI(
         title="Lookahead Chat", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
     )
     application.include_router(api_router(service))
+    uploads = Uploads(Path(get_upload_folder()) / "documents")
+    application.include_router(upload_router(uploads))
     handlers = PageHandlers(service)
     gr.mount_gradio_app(
         application,
@@ -86,6 +93,9 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
             handlers,
             DemoHandlers(service, handlers),
             CompareHandlers(service),
+            DocumentHandlers(service, handlers.panel, uploads),
+            UndoHandlers(service, handlers),
+            TrieHandlers(service),
             SettingsHandlers(service),
             default_lookahead=settings.lookahead,
         ),

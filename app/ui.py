@@ -17,6 +17,8 @@ from app import presenters
 from app.compare_handlers import CompareHandlers
 from app.compare_tab import COMPARE_CSS, compare_tab, wire_compare
 from app.demo_handlers import DemoHandlers
+from app.document_handlers import DocumentHandlers
+from app.documents_tab import DOCUMENTS_CSS, documents_tab, wire_documents
 from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
 from app.sampling_controls import SamplingControls, sampling_controls, temperature_control
@@ -24,11 +26,15 @@ from app.services.views import AnswerOptions
 from app.settings_handlers import SettingsHandlers
 from app.settings_tab import settings_tab, wire_settings
 from app.tab_view import TabView
+from app.trie_handlers import TrieHandlers
+from app.trie_tab import TRIE_CSS, trie_tab, wire_trie
+from app.undo_bar import UNDO_CSS, undo_bar, wire_undo
+from app.undo_handlers import UndoHandlers
 
 __all__ = ["PAGE_CSS", "build_page", "page_theme"]
 
 _STATIC = Path(__file__).parent / "static"
-PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS]
+PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS, DOCUMENTS_CSS, TRIE_CSS, UNDO_CSS]
 
 _LATEX_DELIMITERS: list[dict[str, str | bool]] = [
     {"left": "$$", "right": "$$", "display": True},
@@ -41,20 +47,12 @@ _PLACEHOLDER = (  # a line end within a paragraph would be shown as one
 )
 _CHAT_LIST = '<nav aria-label="Chats"><ul></ul><p>No chats yet.</p></nav>'
 _STATUS_LINE = '<p role="status"><span class="dot"></span><span class="text"></span></p>'
-_IMPORT_REPORT = (
-    '<p role="status"></p><progress aria-label="Import" hidden></progress>'
-    "<details hidden><summary></summary><ul></ul></details>"
-)
-_DOCUMENT_LIST = (
-    "<table hidden><thead><tr><th scope='col'>Document</th><th scope='col'>Length</th><td></td>"
-    "</tr></thead>"
-    "<tbody></tbody></table><p>No documents yet.</p>"
-)
 # The side bar covers a narrow screen: it starts closed, and opens where there is room beside it.
 _SIDEBAR_OPEN = """() => {
   const style = getComputedStyle(document.querySelector('#chat-row'));
   return { open: style.getPropertyValue('--room').trim() !== 'narrow', __type__: 'update' };
 }"""
+_SHOW_CHAT = "() => ({ selected: 'chat', __type__: 'update' })"
 _OPEN_DEMO = (_STATIC / "open_demo.js").read_text(encoding="utf-8")
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # Watching costs the model nothing, so tabs never wait for one another.
@@ -79,22 +77,10 @@ class ChatTab:
     send: gr.Button
     stop: gr.Button
     lookahead: gr.Checkbox
+    documents: gr.Checkbox
     temperature: gr.Number
     max_new_tokens: gr.Number
     sampling: SamplingControls
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentsTab:
-    """The components of the documents."""
-
-    path: gr.Textbox
-    start: gr.Button
-    files: gr.File
-    deeper: gr.Checkbox
-    report: gr.HTML
-    cancel: gr.Button
-    documents: gr.HTML
 
 
 def page_theme() -> gr.themes.Base:
@@ -137,6 +123,9 @@ def build_page(
     handlers: PageHandlers,
     demo_handlers: DemoHandlers,
     compare_handlers: CompareHandlers,
+    document_handlers: DocumentHandlers,
+    undo_handlers: UndoHandlers,
+    trie_handlers: TrieHandlers,
     settings_handlers: SettingsHandlers,
     *,
     default_lookahead: bool = True,
@@ -158,19 +147,37 @@ def build_page(
             with gr.Tab("Chat", id="chat"), gr.Row(elem_id="chat-row"):
                 chat = _chat_column(default_lookahead)
                 panel = panel_component(handlers.panel.step_details)
-            with gr.Tab("Documents") as documents_tab:
-                documents = _documents_tab()
+            with gr.Tab("Documents") as shown_documents_tab:
+                documents = documents_tab()
+            with gr.Tab("Trie") as shown_trie_tab:
+                trie = trie_tab(trie_handlers)
             with gr.Tab("Compare") as shown_compare_tab:
                 comparison = compare_tab()
             with gr.Tab("Settings") as shown_settings_tab:
                 idle_learning = settings_tab()
+        undo = undo_bar()
         side = SideBar(new_chat, demo, chats)
-        started = _wire_chat(page, handlers, demo_handlers, chat, view=view, side=side, panel=panel)
+        started, deleted_chat = _wire_chat(
+            page, handlers, demo_handlers, chat, view=view, side=side, links=(panel, trie)
+        )
         started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
+        trie.open_chat(None, None, tabs, js=_SHOW_CHAT)
+        wire_trie(trie_handlers, trie, shown_trie_tab)
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
         wire_settings(page, settings_handlers, idle_learning, shown_settings_tab)
-        _wire_documents(page, handlers, documents, view=view, panel=panel)
-        documents_tab.select(handlers.list_documents, None, documents.documents, **_QUIET)
+        deleted_documents = wire_documents(
+            page, document_handlers, documents, view=view, panel=panel, shown=shown_documents_tab
+        )
+        wire_undo(
+            page,
+            undo_handlers,
+            document_handlers,
+            undo,
+            deletions=[deleted_chat, *deleted_documents],
+            view=view,
+            shown=[chat.chatbot, chats, chat.send, chat.stop, panel],
+            documents=documents.documents,
+        )
         # with the page's first events, so that the stream has no moment without something pending
         page.load(handlers.watch_engine, view, status, **_WATCH)
         status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
@@ -227,46 +234,13 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
             )
         with gr.Row(elem_id="options", elem_classes="options"):
             lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
+            documents = gr.Checkbox(False, label="Documents", container=False)
             temperature = temperature_control()
             max_new_tokens = gr.Number(AnswerOptions().max_new_tokens, label="Max tokens")
         sampling = sampling_controls("chat-sampling", None)
-    return ChatTab(chatbot, message, send, stop, lookahead, temperature, max_new_tokens, sampling)
-
-
-def _documents_tab() -> DocumentsTab:
-    with gr.Column(elem_id="documents-column"):
-        gr.Markdown(
-            "## Documents\nWhat you import warms the drafts with the wording of your field. Text, "
-            "Markdown and source code are read; nothing leaves this machine."
-        )
-        with gr.Row(elem_id="import-row"):
-            path = gr.Textbox(
-                label="Folder or file on this machine",
-                placeholder="/home/you/notes",
-                scale=1,
-                elem_id="import-path",
-            )
-            start = gr.Button("Import", variant="primary", scale=0, min_width=100)
-        files = gr.File(
-            label="Or drop files here",
-            show_label=False,
-            file_count="multiple",
-            height=140,
-            elem_id="import-files",
-        )
-        deeper = gr.Checkbox(
-            False,
-            label="Deeper",
-            info="The model reads them, too, once nothing is asked: drafts come closer to what "
-            "it would say about them.",
-            container=False,
-            elem_id="import-deeper",
-        )
-        with gr.Row(elem_id="import-progress"):
-            report = _scripted("import_report", presenters.import_report(None), _IMPORT_REPORT)
-            cancel = gr.Button("Cancel", scale=0, min_width=88, visible=False)
-        documents = _scripted("document_list", [], _DOCUMENT_LIST)
-    return DocumentsTab(path, start, files, deeper, report, cancel, documents)
+    return ChatTab(
+        chatbot, message, send, stop, lookahead, documents, temperature, max_new_tokens, sampling
+    )
 
 
 def _wire_chat(
@@ -277,11 +251,15 @@ def _wire_chat(
     *,
     view: gr.State,
     side: SideBar,
-    panel: gr.HTML,
-) -> Dependency:
-    """Everything of the chat. Returns the start of the demo, for what is to follow it."""
+    links: tuple[gr.HTML, gr.HTML],
+) -> tuple[Dependency, Dependency]:
+    """Everything of the chat. Returns the start of the demo and the deletion of a chat.
+
+    `links`: the panel, and the Trie, which name chats to be opened.
+    """
+    panel, trie = links
     shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
-    question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens]
+    question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens, tab.documents]
     question += [tab.sampling.seed, *tab.sampling.filters]
     ask = gr.on(
         [tab.message.submit, tab.send.click],
@@ -291,41 +269,25 @@ def _wire_chat(
         **_QUIET,
     )
     demo = side.demo.click(demo_handlers.start, view, shown, **_QUIET)
+    delete = side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET)
     for moved in (
         ask,
         demo,
         page.load(handlers.open_page, view, shown, **_QUIET),
         side.new_chat.click(handlers.new_chat, view, shown, **_QUIET),
         side.chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
-        side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET),
+        delete,
         panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
+        trie.open_chat(handlers.open_chat, view, shown, **_QUIET),
     ):
         moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
+        moved.then(handlers.document_switch, view, tab.documents, **_QUIET)
     tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
+    tab.documents.input(handlers.use_documents, [view, tab.documents], None, **_QUIET)
     for event, handler in (
         (panel.toggle_panel, handlers.panel.toggle_panel),
         (panel.show_answer, handlers.panel.show_answer),
         (panel.hold_answer, handlers.panel.hold_answer),
     ):
         event(handler, view, panel, trigger_mode="multiple", **_QUIET)
-    return demo
-
-
-def _wire_documents(
-    page: gr.Blocks, handlers: PageHandlers, tab: DocumentsTab, *, view: gr.State, panel: gr.HTML
-) -> None:
-    progress = [tab.report, tab.documents, tab.cancel]
-    page.load(handlers.watch_import, None, progress, **_WATCH)
-    for start in (
-        gr.on(
-            [tab.path.submit, tab.start.click],
-            handlers.import_folder,
-            [tab.path, tab.deeper],
-            tab.path,
-            **_QUIET,
-        ),
-        tab.files.upload(handlers.import_files, [tab.files, tab.deeper], tab.files, **_QUIET),
-    ):
-        start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
-    tab.documents.delete_document(handlers.delete_document, view, [tab.documents, panel], **_QUIET)
-    tab.cancel.click(handlers.cancel_import, None, None, queue=False, **_QUIET)
+    return demo, delete

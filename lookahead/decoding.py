@@ -49,6 +49,7 @@ def generate(
     session: Session | None = None,
     learned: Learned | None = None,
     masked_sequence_ids: Collection[int] = frozenset(),
+    document_ranges: Sequence[tuple[int, int]] = (),
     drafter: Drafter | None = None,
     process_logits: LogitsProcessor | None = None,
     stop: StopRule | None = None,
@@ -65,6 +66,7 @@ def generate(
         learned: what to draft by and to feed; None: the model's own.
         masked_sequence_ids: sequences of the Trie that are this very conversation.
         sampling: how tokens are chosen; None: the model's own defaults, greedy where it has none.
+        document_ranges: start and end of each passage that the prompt quotes from a document.
         drafter: drafts instead of the Trie.
         process_logits: changes the logits before a token is chosen; see `TokenSampler`.
         stop: called with the tokens emitted so far after each of them; returns how many to keep
@@ -93,7 +95,7 @@ def generate(
         stop=stop,
     )
     try:
-        prefill = answer.prefill(is_cancelled)
+        prefill = answer.prefill(is_cancelled, document_ranges)
         if prefill is not None:
             yield prefill
         while answer.reason is None:
@@ -180,11 +182,15 @@ class _Answer:
             **sampler.settings,
         )
 
-    def prefill(self, is_cancelled: Callable[[], bool]) -> PrefillDone | None:
+    def prefill(
+        self,
+        is_cancelled: Callable[[], bool],
+        document_ranges: Sequence[tuple[int, int]],
+    ) -> PrefillDone | None:
         """Run what is new of the prompt, a chunk a forward; None when cancelled on the way."""
         started = time.perf_counter()
         stats, session = self.stats, self.session
-        stats.reused_length = start = session.begin(self._prompt_ids)
+        stats.reused_length = start = session.begin(self._prompt_ids, document_ranges)
         logits = session.prompt_logits
         chunk_length = self._decoding.prefill_chunk_length
         if not self.model.can_roll_back:

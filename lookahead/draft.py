@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["DraftTree", "TokenSource"]
+__all__ = ["DraftTree", "TokenSource", "quoted_position"]
 
 
 class TokenSource(StrEnum):
@@ -20,6 +20,14 @@ class TokenSource(StrEnum):
     DOCUMENT = "document"
     RECYCLED = "recycled"
     MODEL = "model"
+
+
+def quoted_position(position: int) -> int:
+    """A position of the request view as a `DOCUMENT` node carries it, and back again.
+
+    A passage quoted in the prompt stands in the request; -2 and below tell it from the Trie's log.
+    """
+    return -2 - position
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,8 @@ class DraftTree:
         sources: source of each node; `MODEL` for the root.
         probabilities: estimated probability that the node is reached, 1.0 for the root.
         positions: where the token stands in the log of its source (a position of the request view
-            for `PROMPT` and `OUTPUT`, of the Trie's log for `HISTORY` and `DOCUMENT`); -1: nowhere.
+            for `PROMPT` and `OUTPUT`, of the Trie's log for `HISTORY` and `DOCUMENT`); -1: nowhere;
+            below that, a document's passage in the prompt: see `quoted_position`.
         match_length: length in tokens of the longest context suffix that was found; 0: none.
     """
 

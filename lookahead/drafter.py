@@ -20,7 +20,7 @@ from lookahead.candidates import (
     IntArray,
     level_of,
 )
-from lookahead.draft import DraftTree, TokenSource
+from lookahead.draft import DraftTree, TokenSource, quoted_position
 from lookahead.foresight import Foresight
 from lookahead.learned import Learned
 from lookahead.request_view import RequestView
@@ -157,7 +157,7 @@ class TrieDrafter:
         self._successors = learned.successors if learned else None
         self._masked_sequence_ids = masked_sequence_ids
         self._calibration = learned.calibration if learned else FixedPriors()
-        self._masked: tuple[TrieSnapshot, tuple[IntArray, IntArray]] | None = None
+        self._masked: tuple[TrieSnapshot, tuple[IntArray, ...]] | None = None
 
     @property
     def reads_rows(self) -> bool:
@@ -278,6 +278,6 @@ def _origin(
     position = level.candidates.position(members[0], node.depth - 1)
     if level.is_own:
         source = request.source_at(position)
-        return source, -1 if source is TokenSource.DOCUMENT else position
+        return source, quoted_position(position) if source is TokenSource.DOCUMENT else position
     assert snapshot is not None, "a Trie's candidate without a Trie"
     return snapshot.locate(position).source, position

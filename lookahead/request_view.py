@@ -48,6 +48,10 @@ class RequestView:
         self._sources[self._length : end] = SOURCES.index(source)
         self._length = end
 
+    def mark_document(self, start: int, end: int) -> None:
+        """What stands from `start` to `end`, as far as there is something, is from a document."""
+        self._sources[start : min(end, self._length)] = SOURCES.index(TokenSource.DOCUMENT)
+
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens."""
         if not 0 <= length <= self._length:

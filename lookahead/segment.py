@@ -1,32 +1,24 @@
 """A segment: a token log with its suffix array, in which any context is found by binary search.
 
 Immutable. Every window of every sequence is a range of the order, so nothing is stored per node of
-the Trie. Knows no tail and no drafting; the Trie owns one and draws candidates from it.
+the Trie. Knows no other segment but the one it is merged with; the Trie owns several and draws
+candidates from them.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from pydivsufsort import divsufsort  # type: ignore[import-untyped]
 
 from lookahead.blob import BlobFormatError, pack_arrays, unpack_arrays
-from lookahead.candidates import (
-    MATCH_LENGTHS,
-    MAX_MATCH_LENGTH,
-    IntArray,
-    evenly_spaced,
-    level_of,
-    measure_matches,
-)
-from lookahead.token_log import BORDER, WORD, WORD_BYTES, TokenLog
+from lookahead.candidates import MAX_MATCH_LENGTH, IntArray
+from lookahead.token_log import BORDER, TokenLog
 
-__all__ = ["Segment", "SegmentFormatError"]
+__all__ = ["Merge", "Segment", "SegmentFormatError"]
 
-HEADER = "segment 1"
-SAMPLE_SIZE = 32  # continuations looked at per match length
-MASKED_SAMPLE_SIZE = 2_048  # drawn where the masked ones are left out next
-MERGE_RATIO = 16  # a tail this many times shorter than the segment is merged, not sorted again
+HEADER = "segment 2"
 MERGE_DEPTH = 2 * MAX_MATCH_LENGTH  # tokens that decide a merged suffix's place
 
 
@@ -39,80 +31,57 @@ class Segment:
 
     Args:
         log: the sequences.
-        order: [number of living tokens] positions in the order of what follows from there, borders
-            left out; int32. Compared to `MERGE_DEPTH` tokens at least.
+        order: [number of tokens] positions in the log's words in the order of what follows from
+            there, borders left out; int32. Compared to `MERGE_DEPTH` tokens at least.
     """
 
     def __init__(self, log: TokenLog, order: IntArray) -> None:
         self.log = log
-        self.order = np.ascontiguousarray(order, np.int32)
-        self._order_view = self.order.data  # yields plain ints, several times faster
+        self.order: NDArray[np.int32] = np.ascontiguousarray(order, np.int32).view()
+        self.order.flags.writeable = False
+
+    @cached_property
+    def fence(self) -> NDArray[np.int64]:
+        """The first two words at every so many places of the order, where a search begins."""
+        from lookahead.compiled import FENCE_STEP  # only now: the page need not wait for numba
+
+        posts = self.order[::FENCE_STEP]  # each has a word behind it, if only the border
+        fence = (self.log.words[posts].astype(np.int64) << 32) + self.log.words[posts + 1]
+        fence.flags.writeable = False
+        return fence
+
+    def __len__(self) -> int:
+        """Words in its log, borders included."""
+        return len(self.log)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of log and order."""
+        return self.log.num_bytes + self.order.nbytes + self.fence.nbytes
 
     @classmethod
     def sort(cls, log: TokenLog) -> "Segment":
-        """Sort a log from scratch."""
-        return cls(log, _suffix_array(log))
-
-    def extended(self, tail: TokenLog) -> "Segment":
-        """This segment with `tail` behind it: a short tail is merged, a long one sorted with it."""
-        log = self.log.joined(tail)
-        if len(tail) * MERGE_RATIO > len(self.log):
-            return Segment.sort(log)
-        prefix_bytes = MERGE_DEPTH * WORD_BYTES
-        prefix_at = self._prefix_reader(prefix_bytes)
-        tail_order = _suffix_array(tail)
-        places = [
-            bisect_left(self._order_view, tail.bytes[begin : begin + prefix_bytes], key=prefix_at)
-            for begin in (tail_order * WORD_BYTES).tolist()
-        ]
-        return Segment(log, np.insert(self.order, places, tail_order + len(self.log)))
+        """Sort a log from scratch. Other threads go on meanwhile."""
+        if not len(log):
+            return cls(log, np.empty(0, np.int32))
+        order = divsufsort(log.words)
+        return cls(log, order[log.words[order] != BORDER])
 
     def without(self, sequence_ids: Collection[int]) -> "Segment":
-        """This segment with some sequences wiped and out of the order; positions do not change."""
-        log = self.log.without(sequence_ids)
-        return Segment(log, self.order[log.words[self.order] != BORDER])
-
-    def find(self, suffix: IntArray, masked_edges: IntArray) -> tuple[IntArray, IntArray]:
-        """Places that follow the end of the context: a quantile sample of them per match length.
-
-        Args:
-            suffix: words at the end of the context, `MAX_MATCH_LENGTH` of them at most.
-            masked_edges: begin and end in turn of the stretches not to be used, ascending.
-
-        Returns:
-            positions [n] and their match lengths [n]; each position once.
-        """
-        pattern = suffix.tobytes()
-        found: list[tuple[int, IntArray]] = []  # level, positions
-        num_found = 0
-        for level, length in enumerate(MATCH_LENGTHS):
-            if length > len(suffix):
-                break
-            low, high = self._range(pattern[-length * WORD_BYTES :])
-            if low == high:
-                break
-            if high - low == num_found:  # no place matched just the shorter length
-                found.pop()
-            num_found = high - low
-            found.append((level, self._sample(low, high, masked_edges) + length))
-        if not found:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        positions = np.concatenate([places for _, places in found])
-        sampled_levels = np.repeat(
-            [level for level, _ in found], [len(places) for _, places in found]
-        )
-        match_lengths = measure_matches(self.log.words, positions, suffix)
-        continues = self.log.words[positions] != BORDER
-        keep = (level_of(match_lengths) == sampled_levels) & continues
-        return positions[keep], match_lengths[keep]
+        """This segment without some sequences; nothing of them is left in its bytes."""
+        edges = self.log.edges_of(sequence_ids).reshape(-1, 2)
+        is_kept = np.ones(len(self.log), np.bool)
+        for begin, end in edges.tolist():
+            is_kept[begin : end + 1] = False  # the border, too
+        moved = np.cumsum(is_kept, dtype=np.int32) - np.int32(1)
+        return Segment(self.log.without(sequence_ids), moved[self.order[is_kept[self.order]]])
 
     def to_bytes(self) -> bytes:
-        """Serialize; forgotten sequences are not in it."""
+        """Serialize. Places in the Trie are not kept: whoever reads it gives new ones."""
         return pack_arrays(
             HEADER,
             {
                 "words": self.log.words,
-                "starts": self.log.starts,
                 "lengths": self.log.lengths,
                 "sequence_ids": self.log.sequence_ids,
                 "is_document": self.log.is_document,
@@ -121,57 +90,90 @@ class Segment:
         )
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> "Segment":
-        """Read what `to_bytes` wrote. Raises SegmentFormatError for anything else."""
+    def from_bytes(cls, blob: bytes, first_place: int = 0) -> "Segment":
+        """Read what `to_bytes` wrote. Raises SegmentFormatError for anything else.
+
+        The arrays stay in `blob`, which is not copied.
+        """
         try:
             arrays = unpack_arrays(HEADER, blob)
-            words = arrays.pop("words").astype(WORD).tobytes()
-            order = arrays.pop("order")
-            segment = cls(TokenLog(words, **arrays), order)  # type: ignore[arg-type]
-        except (BlobFormatError, KeyError, TypeError) as error:
+            words, lengths, sequence_ids, is_document, order = (
+                arrays.pop(name)
+                for name in ("words", "lengths", "sequence_ids", "is_document", "order")
+            )
+        except (BlobFormatError, KeyError) as error:
             raise SegmentFormatError(f"{error} Rebuild it from the sequences.") from error
+        columns = (lengths, sequence_ids, is_document)
+        if (
+            arrays
+            or words.dtype != np.int32
+            or order.dtype != np.int32
+            or any(column.dtype.kind not in "iu" for column in columns)
+            or any(column.shape != lengths.shape for column in columns)
+            or any(array.ndim != 1 for array in (words, order, lengths))
+            or (lengths.size and int(lengths.min()) < 0)
+        ):
+            raise SegmentFormatError("The segment has other columns. Rebuild it.")
+        places = first_place + np.cumsum(lengths.astype(np.int64) + 1) - (lengths + 1)
+        segment = cls(TokenLog(words, lengths, sequence_ids, is_document, places), order)
         if not segment._is_consistent():
             raise SegmentFormatError("The segment contradicts itself. Rebuild it.")
         return segment
 
     def _is_consistent(self) -> bool:
-        """Whether the order names every living token once and the sequences lie within the log."""
-        log = self.log
-        num_sequences = len(log.starts)
-        columns = (log.lengths, log.sequence_ids, log.is_document)
-        if any(len(column) != num_sequences for column in columns):
+        """Whether the order names every token once and borders stand behind each sequence.
+
+        Search runs over these arrays unchecked.
+        """
+        log, order = self.log, self.order
+        num_words = len(log)
+        if int(log.lengths.sum()) + len(log.lengths) != num_words:
             return False
-        ordered = np.sort(self.order)
-        if not np.array_equal(ordered, np.flatnonzero(log.words != BORDER)):
+        if len(order) != num_words - len(log.lengths):
             return False
-        ends = log.starts + log.lengths
-        return bool(
-            (log.starts[1:] > ends[:-1]).all()
-            and (num_sequences == 0 or (log.starts[0] >= 0 and ends[-1] < len(log)))
-            and log.lengths.sum() == len(ordered)
+        if not num_words:
+            return True
+        is_border = log.words == BORDER
+        borders_are_right = (
+            int(log.words.min()) >= 0
+            and int(is_border.sum()) == len(log.lengths)
+            and bool(is_border[log.starts + log.lengths].all())
         )
-
-    def _range(self, pattern: bytes) -> tuple[int, int]:
-        """The range of the order whose suffixes begin with `pattern`."""
-        prefix_at = self._prefix_reader(len(pattern))
-        low = bisect_left(self._order_view, pattern, key=prefix_at)
-        return low, bisect_right(self._order_view, pattern, lo=low, key=prefix_at)
-
-    def _prefix_reader(self, num_bytes: int) -> Callable[[int], bytes]:
-        words = self.log.bytes
-        return lambda position: words[position * WORD_BYTES : position * WORD_BYTES + num_bytes]
-
-    def _sample(self, low: int, high: int, masked_edges: IntArray) -> IntArray:
-        places: IntArray = self.order[low:high]
-        if len(masked_edges):
-            places = evenly_spaced(places, MASKED_SAMPLE_SIZE)
-            places = places[np.searchsorted(masked_edges, places, side="right") % 2 == 0]
-        return evenly_spaced(places, SAMPLE_SIZE)
+        if not borders_are_right or not len(order):
+            return borders_are_right
+        if not (int(order.min()) >= 0 and int(order.max()) < num_words):
+            return False
+        is_border[order] = True  # now: named
+        return bool(is_border.all())
 
 
-def _suffix_array(log: TokenLog) -> IntArray:
-    if not len(log):
-        return np.empty(0, np.int32)
-    order = divsufsort(log.words.astype(np.int32))
-    living: IntArray = order[log.words[order] != BORDER]
-    return living
+class Merge:
+    """Two segments on their way to be one, a piece at a time.
+
+    Args:
+        older, newer: the newer one's sequences were all added later.
+    """
+
+    def __init__(self, older: Segment, newer: Segment) -> None:
+        self.older = older
+        self.newer = newer
+        self._merged = np.empty(len(older.order) + len(newer.order), np.int32)
+        self._done = (0, 0)
+
+    def advance(self, num_entries: int) -> Segment | None:
+        """Merge so many entries more; the merged segment once all are. Other threads go on."""
+        from lookahead.compiled import merge_orders  # only now: the page need not wait for numba
+
+        self._done = merge_orders(
+            self.older.log.words,
+            self.older.order,
+            self.newer.log.words,
+            self.newer.order,
+            *self._done,
+            MERGE_DEPTH,
+            self._merged,
+            num_entries,
+        )
+        if sum(self._done) < len(self._merged):
+            return None
+        return Segment(self.older.log.joined(self.newer.log), self._merged)

@@ -70,11 +70,14 @@ class Session:
             root_slot = len(self.request) - 1
             self.cache.keep(root_slot, [root_slot + node for node in (0, *nodes)])
 
-    def begin(self, prompt_ids: Sequence[int]) -> int:
+    def begin(
+        self, prompt_ids: Sequence[int], document_ranges: Sequence[tuple[int, int]] = ()
+    ) -> int:
         """Turn to a new prompt; returns how many of its tokens need no prefill.
 
         The longest common prefix with what the cache was computed from is kept. Where that is the
         whole prompt, the logits behind it are still known or its last token is run again.
+        `document_ranges`: start and end of what the prompt quotes from documents.
         """
         shared = self._shared_length(prompt_ids)
         if self._prompt is not None and shared < self._prompt[0]:
@@ -85,6 +88,8 @@ class Session:
         shared = self._crop(shared)
         self.request.truncate(shared)
         self.request.append(prompt_ids[shared:], TokenSource.PROMPT)
+        for start, end in document_ranges:
+            self.request.mark_document(start, end)
         return shared
 
     def prompt_done(self, logits: torch.Tensor) -> None:

@@ -1,108 +1,91 @@
 """The Trie: every window of every sequence added, as paths with counts, without storing a node.
 
-One sealed segment found by binary search, and an unsorted tail found by scanning. One writer at a
-time; readers take `snapshot`, which never changes, so drafting takes no lock. Knows token ids and
-sequence ids only: no text, no file, no model. Filled by the decoding loop and by the app's
-services, read by the drafter.
+A few sealed segments found by binary search, and a short unsorted tail found by scanning. One
+writer at a time; readers take `snapshot`, which never changes, so drafting takes no lock. Knows
+token ids and sequence ids only: no text, no file, no model. Filled by the decoding loop and by the
+app's services, read by the drafter.
 """
 
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from threading import Lock
 
 import numpy as np
 
-from lookahead.candidates import Candidates, IntArray, rank, scan
+from lookahead.candidates import IntArray
 from lookahead.draft import TokenSource
-from lookahead.segment import Segment
-from lookahead.token_log import BORDER, Location, TokenLog, as_words
+from lookahead.segment import Merge, Segment
+from lookahead.token_log import Location, TokenLog, as_words
+from lookahead.trie_snapshot import TrieSnapshot
 
 __all__ = ["Trie", "TrieSnapshot", "TrieStatistics"]
 
-TAIL_LENGTH = 2_048  # words above which sealing is due
-MAX_TAIL_LENGTH = 16 * TAIL_LENGTH  # words above which `add` seals by itself
+TAIL_LENGTH = 1_024  # words above which sealing is due
+MAX_TAIL_LENGTH = 2_048  # words above which `add` seals by itself
+MERGE_RATIO = 8  # a segment this many times longer than the next newer one is left alone
+PROMPT_MERGE_LENGTH = 65_536  # words; segments of no more together are merged when one is sealed
+MAX_SEGMENTS = 8  # above it sealing merges whatever is due
+MERGE_PIECE_LENGTH = 100_000  # entries merged between two looks at whether somebody waits
+MAX_SEGMENT_LENGTH = 100_000_000  # words; SQLite keeps no more than a gigabyte in one value
 SOURCES = (TokenSource.HISTORY, TokenSource.DOCUMENT)
 
 
 @dataclass(frozen=True, slots=True)
 class TrieStatistics:
-    """What a Trie holds. `tail_length` counts words not yet sorted, `num_bytes` its memory."""
+    """What a Trie holds. `tail_length` counts words not yet sorted, `num_bytes` its memory.
+
+    Hidden sequences are counted in all but `num_hidden_tokens`, which counts them alone.
+    """
 
     num_sequences: int
     num_tokens: int
     num_tokens_by_source: Mapping[TokenSource, int]
+    num_hidden_tokens: int
+    num_segments: int
     tail_length: int
     num_bytes: int
-
-
-class TrieSnapshot:
-    """The Trie as it was at one moment; safe to read from any thread.
-
-    Log positions run through the segment and on through the tail. They keep their meaning while
-    their sequence lives, in later snapshots too.
-    """
-
-    def __init__(self, segment: Segment, tail: TokenLog) -> None:
-        self.segment = segment
-        self.tail = tail
-
-    def edges_of(self, sequence_ids: Collection[int]) -> tuple[IntArray, IntArray]:
-        """Where these sequences lie in segment and tail, as `candidates` wants it for masking."""
-        return self.segment.log.edges_of(sequence_ids), self.tail.edges_of(sequence_ids)
-
-    def candidates(
-        self, suffix: IntArray, depth: int, masked_edges: tuple[IntArray, IntArray]
-    ) -> Candidates:
-        """Continuations of a context's last tokens, `depth` tokens long, never across a border.
-
-        Args:
-            suffix: token ids at the end of the context, oldest first; at least one.
-            depth: tokens of each continuation.
-            masked_edges: the sequences to leave out, from `edges_of`.
-        """
-        words = as_words(suffix)
-        sealed, sealed_lengths = self.segment.find(words, masked_edges[0])
-        fresh, fresh_lengths = self._scan_tail(words, masked_edges[1])
-        windows = np.concatenate(
-            (self.segment.log.windows(sealed, depth), self.tail.windows(fresh, depth))
-        )
-        positions = np.concatenate((sealed, fresh + len(self.segment.log)))
-        match_lengths = np.concatenate((sealed_lengths, fresh_lengths))
-        ranks = rank(positions, match_lengths)
-        return Candidates(positions[ranks], match_lengths[ranks], windows[ranks], sys.maxsize)
-
-    def locate(self, position: int) -> Location:
-        """Provenance of a log position. Raises KeyError where no living sequence has a token."""
-        sealed_length = len(self.segment.log)
-        if position < sealed_length:
-            return self.segment.log.locate(position)
-        return self.tail.locate(position - sealed_length)
-
-    def _scan_tail(self, suffix: IntArray, masked_edges: IntArray) -> tuple[IntArray, IntArray]:
-        positions, match_lengths = scan(self.tail.words, suffix)
-        keep = self.tail.words[positions] != BORDER
-        keep &= np.searchsorted(masked_edges, positions, side="right") % 2 == 0
-        return positions[keep], match_lengths[keep]
 
 
 class Trie:
     """All that was read and written with one tokenizer, ready to be drafted from."""
 
     def __init__(self) -> None:
-        nothing = TokenLog.of(())
-        self._snapshot = TrieSnapshot(Segment.sort(nothing), nothing)
+        self._snapshot = TrieSnapshot((), TokenLog.of(()), frozenset())
         self._sequence_ids: set[int] = set()
+        self._end_place = 0  # of all sequences ever added: places are not used again
+        self._merge: Merge | None = None
         self._lock = Lock()
 
     @classmethod
-    def from_segment(cls, segment: Segment) -> "Trie":
-        """A Trie that starts with a stored segment; see `sequence_ids` for what it covers."""
+    def from_segments(cls, segments: Iterable[Segment]) -> "Trie":
+        """A Trie that starts with stored segments, the oldest first; each has its places.
+
+        Raises:
+            ValueError: a sequence or a place is in two of them.
+        """
         trie = cls()
-        trie._snapshot = TrieSnapshot(segment, TokenLog.of(()))
-        trie._sequence_ids = set(segment.log.sequence_ids.tolist())
+        kept = tuple(segment for segment in segments if len(segment))
+        ids = [id_ for segment in kept for id_ in segment.log.sequence_ids.tolist()]
+        trie._sequence_ids = set(ids)
+        places = [(int(segment.log.places[0]), segment.log.end_place) for segment in kept]
+        if len(ids) > len(trie._sequence_ids) or any(
+            end > begin for (_, end), (begin, _) in pairwise(places)
+        ):
+            raise ValueError("The segments hold the same sequence twice. Rebuild them.")
+        trie._end_place = max((end for _, end in places), default=0)
+        trie._snapshot = TrieSnapshot(kept, TokenLog.of(()), frozenset())
         return trie
+
+    @staticmethod
+    def prepare() -> None:
+        """Have search and merging compiled now, not at the first draft: seconds, once a machine."""
+        trie = Trie()
+        for _ in range(2):
+            trie.add([0, 1] * MAX_TAIL_LENGTH)
+            trie.add([0, 2])
+            edges = trie.snapshot.edges_of([1])
+            trie.snapshot.candidates(np.zeros(1, np.int64), 1, edges)
 
     @property
     def snapshot(self) -> TrieSnapshot:
@@ -110,13 +93,13 @@ class Trie:
         return self._snapshot
 
     @property
-    def segment(self) -> Segment:
-        """The sealed part, to be stored; `seal` first to have everything in it."""
-        return self._snapshot.segment
+    def segments(self) -> tuple[Segment, ...]:
+        """The sealed parts, to be stored; `seal` first to have everything in them."""
+        return self._snapshot.segments
 
     @property
     def sequence_ids(self) -> frozenset[int]:
-        """The sequences it holds."""
+        """The sequences it holds, hidden ones too."""
         with self._lock:
             return frozenset(self._sequence_ids)
 
@@ -148,51 +131,94 @@ class Trie:
             (given, TokenSource(source), as_words(token_ids))
             for given, source, token_ids in sequences
         ]
+        for _, source, _ in named:
+            if source not in SOURCES:
+                raise ValueError(f"A sequence is HISTORY or DOCUMENT, not {source!r}.")
         with self._lock:
             sequence_ids = self._name([given for given, _, _ in named])
-            fresh = []
-            for sequence_id, (_, source, words) in zip(sequence_ids, named, strict=True):
-                if source not in SOURCES:
-                    raise ValueError(f"A sequence is HISTORY or DOCUMENT, not {source!r}.")
-                fresh.append((sequence_id, source, words))
-            tail = self._snapshot.tail.joined(TokenLog.of(fresh))
-            self._snapshot = TrieSnapshot(self._snapshot.segment, tail)
-            self._sequence_ids.update(sequence_ids)
+            fresh = TokenLog.of(
+                [
+                    (sequence_id, source, words)
+                    for sequence_id, (_, source, words) in zip(sequence_ids, named, strict=True)
+                ],
+                self._end_place,
+            )
+            self._end_place = max(self._end_place, fresh.end_place)
+            tail = self._snapshot.tail.joined(fresh)
             if len(tail) > MAX_TAIL_LENGTH:
-                self._seal()
+                self._seal(tail)
+            else:
+                self._publish(tail=tail)
+            self._sequence_ids.update(sequence_ids)
         return sequence_ids
 
+    def hide(self, sequence_ids: Collection[int]) -> None:
+        """Draft from these no more, until `restore`. Raises KeyError where one is unknown."""
+        with self._lock:
+            self._check_known(sequence_ids)
+            self._publish(hidden=self._snapshot.hidden.union(sequence_ids))
+
+    def restore(self, sequence_ids: Collection[int]) -> None:
+        """Draft from hidden sequences again. Raises KeyError, restoring none, for unknown ones."""
+        with self._lock:
+            self._check_known(sequence_ids)
+            self._publish(hidden=self._snapshot.hidden.difference(sequence_ids))
+
     def forget(self, sequence_id: int) -> None:
-        """Wipe one sequence; the next draft does not know it. Raises KeyError for an unknown id."""
+        """Drop one sequence; the next draft does not know it. Raises KeyError for an unknown id."""
         self.forget_many([sequence_id])
 
     def forget_many(self, sequence_ids: Collection[int]) -> None:
-        """Wipe sequences in one go. Raises KeyError, and wipes none, where one is unknown."""
+        """Drop sequences for good. Raises KeyError, and drops none, where one is unknown.
+
+        Nothing of them stays in memory but in snapshots that somebody still reads.
+        """
+        if not sequence_ids:
+            return
         with self._lock:
-            unknown = set(sequence_ids) - self._sequence_ids
-            if unknown:
-                raise KeyError(f"The Trie holds no sequence {min(unknown)}.")
-            segment, tail = self._snapshot.segment, self._snapshot.tail
-            if np.isin(segment.log.sequence_ids, list(sequence_ids)).any():
-                segment = segment.without(sequence_ids)
-            self._snapshot = TrieSnapshot(segment, tail.without(sequence_ids))
+            self._check_known(sequence_ids)
+            snapshot = self._snapshot
+            segments = (
+                segment.without(sequence_ids) if segment.log.holds(sequence_ids) else segment
+                for segment in snapshot.segments
+            )
+            self._publish(
+                segments=tuple(segment for segment in segments if len(segment)),
+                tail=snapshot.tail.without(sequence_ids),
+                hidden=snapshot.hidden.difference(sequence_ids),
+            )
             self._sequence_ids.difference_update(sequence_ids)
+            if self._merge is not None and not self._is_under_way(self._merge):
+                self._merge = None  # it would bring them back
 
     @property
     def needs_sealing(self) -> bool:
         """Whether the tail has grown long enough to be worth sealing when decoding is idle."""
         return len(self._snapshot.tail) > TAIL_LENGTH
 
-    def seal(self) -> None:
-        """Sort the tail into the segment; drafts and log positions keep their meaning."""
-        with self._lock:
-            self._seal()
+    @property
+    def needs_merging(self) -> bool:
+        """Whether there are segments to be merged when decoding is idle."""
+        return self._due_pair() is not None
 
-    def _seal(self) -> None:
-        snapshot = self._snapshot
-        if len(snapshot.tail):
-            segment = snapshot.segment.extended(snapshot.tail)
-            self._snapshot = TrieSnapshot(segment, TokenLog.of(()))
+    def seal(self) -> None:
+        """Sort the tail into a segment; drafts and log positions keep their meaning."""
+        with self._lock:
+            self._seal(self._snapshot.tail)
+
+    def merge(self, num_entries: int = MERGE_PIECE_LENGTH) -> bool:
+        """Merge segments, so many entries of it, and say whether there is more to do.
+
+        Drafts and log positions keep their meaning. Few segments are quicker to search.
+        """
+        with self._lock:
+            if self._merge is None:
+                pair = self._due_pair()
+                if pair is None:
+                    return False
+                self._merge = Merge(*pair)
+            self._advance(self._merge, num_entries)
+            return self.needs_merging
 
     def locate(self, position: int) -> Location:
         """Provenance of a log position, from a draft for instance.
@@ -204,19 +230,81 @@ class Trie:
     def statistics(self) -> TrieStatistics:
         """Counts of what the Trie holds now."""
         snapshot = self._snapshot
-        logs = (snapshot.segment.log, snapshot.tail)
+        logs = snapshot.logs
         num_tokens = sum(int(log.lengths.sum()) for log in logs)
         num_documents = sum(int(log.lengths[log.is_document == 1].sum()) for log in logs)
+        hidden = [log.edges_of(snapshot.hidden) for log in logs]
         return TrieStatistics(
-            num_sequences=sum(len(log.starts) for log in logs),
+            num_sequences=sum(len(log.lengths) for log in logs),
             num_tokens=num_tokens,
             num_tokens_by_source={
                 TokenSource.HISTORY: num_tokens - num_documents,
                 TokenSource.DOCUMENT: num_documents,
             },
+            num_hidden_tokens=sum(int((edges[1::2] - edges[::2]).sum()) for edges in hidden),
+            num_segments=len(snapshot.segments),
             tail_length=len(snapshot.tail),
-            num_bytes=snapshot.segment.order.nbytes + sum(log.num_bytes for log in logs),
+            num_bytes=snapshot.num_bytes,
         )
+
+    def _publish(
+        self,
+        *,
+        segments: tuple[Segment, ...] | None = None,
+        tail: TokenLog | None = None,
+        hidden: frozenset[int] | None = None,
+    ) -> None:
+        old = self._snapshot
+        self._snapshot = TrieSnapshot(
+            old.segments if segments is None else segments,
+            old.tail if tail is None else tail,
+            old.hidden if hidden is None else hidden,
+        )
+
+    def _seal(self, tail: TokenLog) -> None:
+        """Sort `tail` and publish it as the newest segment; merge what is quickly merged."""
+        if not len(tail):
+            return
+        sealed = (*self._snapshot.segments, Segment.sort(tail))
+        self._publish(segments=sealed, tail=TokenLog.of(()))
+        while (pair := self._due_pair()) is not None and (
+            len(pair[0]) + len(pair[1]) <= PROMPT_MERGE_LENGTH
+            or len(self._snapshot.segments) > MAX_SEGMENTS
+        ):
+            self._advance(Merge(*pair), 2 * MAX_SEGMENT_LENGTH)
+
+    def _due_pair(self) -> tuple[Segment, Segment] | None:
+        """The newest two neighbours of which the older one is not much longer; None: none are."""
+        segments = self._snapshot.segments
+        for older, newer in reversed(list(pairwise(segments))):
+            together = len(older) + len(newer)
+            if len(older) < MERGE_RATIO * len(newer) and together <= MAX_SEGMENT_LENGTH:
+                return older, newer
+        return None
+
+    def _advance(self, merge: Merge, num_entries: int) -> None:
+        """Merge a piece; once all of it is merged, publish one segment instead of the two."""
+        merged = merge.advance(num_entries)
+        if merged is None:
+            return
+        index = self._snapshot.segments.index(merge.older)
+        segments = list(self._snapshot.segments)
+        segments[index : index + 2] = [merged]
+        self._publish(segments=tuple(segments))
+        if self._merge is not None and not self._is_under_way(self._merge):
+            self._merge = None
+
+    def _is_under_way(self, merge: Merge) -> bool:
+        """Whether both of its segments are still there."""
+        segments = self._snapshot.segments
+        return any(merge.older is one for one in segments) and any(
+            merge.newer is one for one in segments
+        )
+
+    def _check_known(self, sequence_ids: Collection[int]) -> None:
+        unknown = set(sequence_ids) - self._sequence_ids
+        if unknown:
+            raise KeyError(f"The Trie holds no sequence {min(unknown)}.")
 
     def _name(self, given_ids: Sequence[int | None]) -> list[int]:
         """The given ids, with the next free ones for None. Raises ValueError where one is taken."""

@@ -9,12 +9,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlite_utils import Database as Connection
 
 from storage.errors import DatabaseClosedError, translated_errors
+from storage.integrity import check_structure
 from storage.migrations import Migration
 from storage.upgrade import migrate, prepare_file, prepare_folder, refuse_unusable
 
@@ -27,7 +29,8 @@ Row = dict[str, Any]
 BUSY_TIMEOUT_SECONDS = 10.0
 
 # FULL: what is committed survives a power cut too. secure_delete: what is deleted is overwritten.
-PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON")
+# temp_store: sorting leaves no file with somebody's words in it.
+PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY")
 
 
 class Connections:
@@ -74,6 +77,9 @@ class Connections:
             isolation_level=None,
             check_same_thread=False,
         )
+        raw.text_factory = partial(
+            str, encoding="utf-8", errors="replace"
+        )  # what is damaged is read
         connection = Connection(raw, execute_plugins=False)
         for pragma in PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
@@ -101,10 +107,15 @@ class Connections:
             finally:
                 connection.rollback()  # nothing to do after a commit
 
-    def truncate_log(self) -> None:
+    def check_structure(self) -> None:
+        """Look for broken tables, for a moment. Raises DatabaseDamagedError."""
+        with translated_errors(self.path):
+            check_structure(self.current(), self.path)
+
+    def truncate_log(self) -> bool:
         """Move what is in the write-ahead log into the file and empty it, unless somebody reads.
 
-        After deletions: the log still holds what was there before.
+        After deletions: the log still holds what was there before. Returns whether it is empty.
         """
         connection = self.current()
         try:
@@ -115,6 +126,7 @@ class Connections:
             connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
         if is_busy:
             logger.info("The write-ahead log is in use; it will be emptied later")
+        return not is_busy
 
     def close(self) -> None:
         """Close every connection; the last one empties the write-ahead log. Idempotent.

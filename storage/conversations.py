@@ -4,6 +4,7 @@ Knows nothing of messages but that they go with their chat. Called by the app's 
 """
 
 from storage.connections import Connections, Row
+from storage.erasures import delete_conversations
 from storage.errors import RecordNotFoundError
 from storage.records import Conversation
 from storage.times import now, parse_time
@@ -30,7 +31,9 @@ class Conversations:
 
     def get(self, conversation_id: int) -> Conversation:
         """The chat. Raises RecordNotFoundError."""
-        row = self._connections.row("SELECT * FROM conversations WHERE id = ?", [conversation_id])
+        row = self._connections.row(
+            "SELECT * FROM shown_conversations WHERE id = ?", [conversation_id]
+        )
         if row is None:
             raise not_found(conversation_id)
         return conversation(row)
@@ -38,29 +41,24 @@ class Conversations:
     def delete(self, conversation_id: int) -> list[int]:
         """Delete the chat with all that came of it, and overwrite where it stood.
 
-        Returns the ids of its history sequences, to be forgotten by the Trie. Raises
+        At once: see `Deletions` for a deletion that can be undone, and `Erasures` for what is left
+        to do. Returns the ids of its history sequences, to be forgotten by the Trie. Raises
         RecordNotFoundError.
         """
         with self._connections.transaction() as connection:
-            sequence_ids = [
-                row[0]
-                for row in connection.execute(
-                    "SELECT sequences.id FROM sequences"
-                    " JOIN sources ON sources.id = sequences.source_id"
-                    " WHERE sources.conversation_id = ? ORDER BY sequences.id",
-                    [conversation_id],
-                )
-            ]
-            cursor = connection.execute("DELETE FROM conversations WHERE id = ?", [conversation_id])
-            if not cursor.rowcount:
+            found = connection.execute(
+                "SELECT 1 FROM conversations WHERE id = ?", [conversation_id]
+            ).fetchone()
+            if found is None:
                 raise not_found(conversation_id)
+            sequence_ids = delete_conversations(connection, [conversation_id])
         self._connections.truncate_log()
         return sequence_ids
 
     def list(self) -> list[Conversation]:
         """All chats, the one with the latest message first."""
         rows = self._connections.rows(
-            "SELECT * FROM conversations ORDER BY updated_at DESC, id DESC"
+            "SELECT * FROM shown_conversations ORDER BY updated_at DESC, id DESC"
         )
         return [conversation(row) for row in rows]
 

@@ -9,11 +9,14 @@ from types import TracebackType
 from storage.connections import Connections
 from storage.conversations import Conversations
 from storage.deeper_readings import DeeperReadings
+from storage.deletions import Deletions
+from storage.erasures import Erasures
 from storage.facts import Facts
 from storage.generations import Generations
 from storage.learned_blobs import LearnedBlobs
 from storage.messages import Messages
 from storage.migrations import MIGRATIONS
+from storage.passages import Passages
 from storage.sequences import Sequences
 from storage.settings import StoredSettings
 from storage.sources import Sources
@@ -43,7 +46,10 @@ class Database:
         self.messages = Messages(self._connections)
         self.generations = Generations(self._connections)
         self.sources = Sources(self._connections)
+        self.passages = Passages(self._connections)
         self.sequences = Sequences(self._connections)
+        self.deletions = Deletions(self._connections)
+        self.erasures = Erasures(self._connections)
         self.tokenizers = Tokenizers(self._connections)
         self.successors = LearnedBlobs(self._connections, "successors")
         self.calibration = LearnedBlobs(self._connections, "calibration")
@@ -54,6 +60,7 @@ class Database:
         try:
             self.database_id: str = self.settings.get("database_id")
             self.sources.repair_index()
+            self._connections.check_structure()
         except BaseException:
             self.close()
             raise

@@ -8,6 +8,7 @@
     ├── DatabaseFullError      no space left
     ├── DatabaseBusyError      another process holds the file for too long
     ├── DatabaseClosedError    used after `close()`
+    ├── RecordDamagedError     a row is not as it was written
     ├── RecordNotFoundError    the row asked for does not exist (any more)
     └── RecordExistsError      the row is there already and must not be written twice
 
@@ -26,10 +27,12 @@ __all__ = [
     "DatabaseDamagedError",
     "DatabaseFullError",
     "MigrationError",
+    "RecordDamagedError",
     "RecordExistsError",
     "RecordNotFoundError",
     "SchemaTooNewError",
     "StorageError",
+    "damaged",
     "storage_error",
     "translated_errors",
 ]
@@ -67,6 +70,10 @@ class DatabaseClosedError(StorageError):
     """The database was used after it was closed."""
 
 
+class RecordDamagedError(StorageError):
+    """What stands in the row is not what was written; the disk may be failing."""
+
+
 class RecordNotFoundError(StorageError):
     """The row asked for does not exist, or does not exist any more."""
 
@@ -84,11 +91,7 @@ def storage_error(error: sqlite3.Error, path: Path) -> StorageError | None:
         return None
     match code & 0xFF:  # the low byte is the primary result code
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return DatabaseDamagedError(
-                f"{path} is damaged or not a database ({error}). It was left as it is. Move it "
-                f"away to start afresh, or put a copy in its place; copies made before upgrades "
-                f"are in {path.parent / 'backups'}."
-            )
+            return damaged(path, str(error))
         case sqlite3.SQLITE_FULL:
             return DatabaseFullError(
                 f"No space is left for {path}; the last change was not saved. Free some space "
@@ -107,6 +110,15 @@ def storage_error(error: sqlite3.Error, path: Path) -> StorageError | None:
                 f"that the disk is there, or choose another one with --data-dir."
             )
     return None
+
+
+def damaged(path: Path, what: str) -> DatabaseDamagedError:
+    """The error for a broken file; `what` is broken, in SQLite's words."""
+    return DatabaseDamagedError(
+        f"{path} is damaged or not a database ({what}). It was left as it is. Move it away to "
+        f"start afresh, or put a copy in its place; copies made before upgrades are in "
+        f"{path.parent / 'backups'}."
+    )
 
 
 @contextmanager

@@ -12,7 +12,13 @@ import numpy as np
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
-from storage.records import DraftOrigin, DraftRecord, GenerationRecord, StepRecord
+from storage.records import (
+    AnswerTotals,
+    DraftOrigin,
+    DraftRecord,
+    GenerationRecord,
+    StepRecord,
+)
 from storage.token_blobs import pack_token_ids, unpack_token_ids
 
 __all__ = ["Generations", "replace_generation"]
@@ -38,6 +44,23 @@ class Generations:
             [compact_json([*message_ids])],
         )
         return {row["message_id"]: generation(row) for row in rows}
+
+    def totals(self) -> AnswerTotals:
+        """The counters of all answers together."""
+        row = self._connections.row(
+            "SELECT count(*) AS num_answers, coalesce(sum(num_tokens), 0) AS num_tokens,"
+            " coalesce(sum(num_steps), 0) AS num_steps,"
+            " coalesce(sum(num_drafted_tokens), 0) AS num_drafted_tokens,"
+            " coalesce(sum(num_accepted_tokens), 0) AS num_accepted_tokens FROM generations"
+        )
+        assert row is not None, "sums have a row"
+        by_source = self._connections.rows(
+            "SELECT key, sum(value) AS total FROM generations, json_each(accepted_by_source)"
+            " GROUP BY key"
+        )
+        return AnswerTotals(
+            **row, accepted_by_source={found["key"]: found["total"] for found in by_source}
+        )
 
     def list_steps(self, generation_id: int) -> list[StepRecord]:
         """The steps of a generation, in order."""

@@ -5,6 +5,7 @@ steps, and is finished in one transaction with these and its history sequence. K
 Trie. Called by the app's services.
 """
 
+import logging
 from collections.abc import Sequence
 
 from sqlite_utils import Database as Connection
@@ -13,6 +14,7 @@ from storage.connections import Connections, Row
 from storage.conversations import not_found as no_such_chat
 from storage.errors import RecordExistsError, RecordNotFoundError
 from storage.generations import replace_generation
+from storage.integrity import checksum, is_whole
 from storage.records import (
     AnswerStatus,
     FinalStatus,
@@ -29,12 +31,16 @@ from storage.token_blobs import TokenIds, pack_token_ids, unpack_token_ids
 
 __all__ = ["Messages"]
 
+logger = logging.getLogger(__name__)
+
+DAMAGED = "This message was damaged on the disk; it is shown as it could be read."
+
 CURRENT_BRANCH = """
     WITH RECURSIVE branch (id, parent_id, distance) AS (
         SELECT id, parent_id, 0 FROM messages WHERE id = (
             SELECT coalesce(current_message_id, (
-                SELECT max(id) FROM messages WHERE conversation_id = conversations.id
-            )) FROM conversations WHERE id = ?
+                SELECT max(id) FROM messages WHERE conversation_id = chats.id
+            )) FROM shown_conversations AS chats WHERE id = ?
         )
         UNION ALL
         SELECT messages.id, messages.parent_id, distance + 1
@@ -83,8 +89,12 @@ class Messages:
             require_place(connection, conversation_id, parent_id)
             cursor = connection.execute(
                 "INSERT INTO messages (conversation_id, parent_id, role, status, text, token_ids,"
-                " tokenizer_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, x'', ?, ?, ?)",
-                [conversation_id, parent_id, role, status, text, tokenizer_id, time, time],
+                " checksum, tokenizer_id, created_at, updated_at)"
+                " VALUES (?, ?, ?, ?, ?, x'', ?, ?, ?, ?)",
+                [
+                    *(conversation_id, parent_id, role, status, text, checksum(text)),
+                    *(tokenizer_id, time, time),
+                ],
             )
             assert cursor.lastrowid is not None
             connection.execute(
@@ -109,11 +119,12 @@ class Messages:
             generation: without a `reason`, since it goes on.
             steps: those behind the first `num_kept_steps`, which were saved before.
         """
+        blob = pack_token_ids(token_ids)
         with self._connections.transaction() as connection:
             cursor = connection.execute(
-                "UPDATE messages SET text = ?, token_ids = ?, updated_at = ?"
+                "UPDATE messages SET text = ?, token_ids = ?, checksum = ?, updated_at = ?"
                 " WHERE id = ? AND status = 'streaming'",
-                [text, pack_token_ids(token_ids), now(), message_id],
+                [text, blob, checksum(text, blob), now(), message_id],
             )
             if not cursor.rowcount:
                 raise RecordNotFoundError(
@@ -145,12 +156,13 @@ class Messages:
         """
         assert generation is not None or not steps, "steps belong to a generation"
         time = now()
+        blob = pack_token_ids(token_ids)
         with self._connections.transaction() as connection:
             conversation_id = require_unfinished(connection, message_id)
             connection.execute(
-                "UPDATE messages SET text = ?, token_ids = ?, status = ?, error = ?, updated_at = ?"
-                " WHERE id = ?",
-                [text, pack_token_ids(token_ids), status, error, time, message_id],
+                "UPDATE messages SET text = ?, token_ids = ?, checksum = ?, status = ?, error = ?,"
+                " updated_at = ? WHERE id = ?",
+                [text, blob, checksum(text, blob), status, error, time, message_id],
             )
             connection.execute(
                 "UPDATE conversations SET updated_at = ? WHERE id = ?", [time, conversation_id]
@@ -181,7 +193,7 @@ class Messages:
 
     def get(self, message_id: int) -> Message:
         """The message. Raises RecordNotFoundError."""
-        row = self._connections.row("SELECT * FROM messages WHERE id = ?", [message_id])
+        row = self._connections.row("SELECT * FROM shown_messages WHERE id = ?", [message_id])
         if row is None:
             raise not_found(message_id)
         return message(row)
@@ -193,7 +205,7 @@ class Messages:
         """
         rows = self._connections.rows(CURRENT_BRANCH, [conversation_id])
         if not rows and not self._connections.rows(
-            "SELECT 1 FROM conversations WHERE id = ?", [conversation_id]
+            "SELECT 1 FROM shown_conversations WHERE id = ?", [conversation_id]
         ):
             raise no_such_chat(conversation_id)
         return [message(row) for row in rows]
@@ -203,7 +215,7 @@ def require_place(connection: Connection, conversation_id: int, parent_id: int |
     """Raise RecordNotFoundError unless a message can stand there."""
     found = connection.execute(
         "SELECT ? IS NULL OR EXISTS (SELECT 1 FROM messages WHERE id = ? AND conversation_id ="
-        " conversations.id) FROM conversations WHERE id = ?",
+        " shown_conversations.id) FROM shown_conversations WHERE id = ?",
         [parent_id, parent_id, conversation_id],
     ).fetchone()
     if found is None:
@@ -218,7 +230,7 @@ def require_unfinished(connection: Connection, message_id: int) -> int:
         "SELECT conversation_id, role = 'user' OR status IN ('complete', 'failed')"
         " OR EXISTS (SELECT 1 FROM generations WHERE message_id = messages.id AND reason <> '')"
         " OR EXISTS (SELECT 1 FROM sequences WHERE message_id = messages.id)"
-        " FROM messages WHERE id = ?",
+        " FROM shown_messages AS messages WHERE id = ?",
         [message_id],
     ).fetchone()
     if row is None:
@@ -237,7 +249,10 @@ def not_found(message_id: int) -> RecordNotFoundError:
 
 
 def message(row: Row) -> Message:
-    """The record of a row."""
+    """The record of a row; of one that is damaged what can be read, marked as failed."""
+    if not is_whole(row["checksum"], row["text"], row["token_ids"]):
+        logger.warning("Message %d was damaged on the disk", row["id"])
+        row = {**row, "token_ids": b"", "status": "failed", "error": DAMAGED}
     return Message(
         id=row["id"],
         conversation_id=row["conversation_id"],

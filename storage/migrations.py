@@ -231,4 +231,51 @@ def m0003_draft_policy(connection: Connection) -> None:
     connection.execute("ALTER TABLE steps ADD COLUMN paused INTEGER NOT NULL DEFAULT 0")
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_first_tables, m0002_text_lengths, m0003_draft_policy)
+FORGETTING = (
+    "ALTER TABLE conversations ADD COLUMN uses_documents INTEGER NOT NULL DEFAULT 0",
+    # what was quoted for an answer, as JSON: [source, first character, end] of each passage
+    "ALTER TABLE messages ADD COLUMN passages TEXT NOT NULL DEFAULT '[]'",
+    # hidden since then, and gone for good once the time for undoing has passed
+    "ALTER TABLE conversations ADD COLUMN deleted_at TEXT",
+    "ALTER TABLE sources ADD COLUMN deleted_at TEXT",
+    # CRC-32 of what a row holds; NULL of earlier rows
+    "ALTER TABLE messages ADD COLUMN checksum INTEGER",
+    "ALTER TABLE document_texts ADD COLUMN checksum INTEGER",
+    "ALTER TABLE sequences ADD COLUMN checksum INTEGER",
+    # purged rows of which something may still stand elsewhere: in copies, recorded drafts, caches
+    """
+    CREATE TABLE erasures (
+        kind TEXT NOT NULL CHECK (kind IN ('conversation', 'source', 'sequence', 'words')),
+        row_id INTEGER NOT NULL,  -- 0 of words: those of the search index
+        tokenizer_id INTEGER,  -- of a sequence
+        PRIMARY KEY (kind, row_id)
+    )
+    """,
+    "CREATE INDEX conversations_deleted ON conversations (deleted_at) WHERE deleted_at IS NOT NULL",
+    "CREATE INDEX sources_deleted ON sources (deleted_at) WHERE deleted_at IS NOT NULL",
+    # what is read by everything but undoing and purging
+    "CREATE VIEW shown_conversations AS SELECT * FROM conversations WHERE deleted_at IS NULL",
+    "CREATE VIEW shown_sources AS SELECT * FROM sources WHERE deleted_at IS NULL",
+    """
+    CREATE VIEW shown_messages AS SELECT messages.* FROM messages
+        JOIN conversations ON conversations.id = conversation_id WHERE deleted_at IS NULL
+    """,
+    """
+    CREATE VIEW shown_sequences AS SELECT sequences.* FROM sequences
+        JOIN sources ON sources.id = source_id WHERE deleted_at IS NULL
+    """,
+)
+
+
+def m0004_forgetting(connection: Connection) -> None:
+    """Deletion with a time for undoing it, checksums, and chats that use documents."""
+    for statement in FORGETTING:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    m0001_first_tables,
+    m0002_text_lengths,
+    m0003_draft_policy,
+    m0004_forgetting,
+)

@@ -12,10 +12,15 @@ from typing import Literal
 from storage.token_blobs import TokenIds
 
 __all__ = [
+    "ERASED_TOKEN_ID",
     "AnswerStatus",
+    "AnswerTotals",
     "Conversation",
     "DeeperReading",
+    "DeletedKind",
+    "Deletion",
     "DocumentMatch",
+    "DocumentPassage",
     "DraftOrigin",
     "DraftRecord",
     "FinalStatus",
@@ -34,6 +39,9 @@ Role = Literal["user", "assistant"]
 FinalStatus = Literal["complete", "stopped", "failed"]
 AnswerStatus = Literal["streaming", "complete", "stopped", "failed"]
 SourceKind = Literal["history", "document"]
+DeletedKind = Literal["conversation", "document"]
+
+ERASED_TOKEN_ID = -1  # of a drafted token that was taken from something deleted since
 
 # (sequence id, offset in it) for history and documents; a position of the conversation's own
 # tokens for prompt and output; None for what has no place (recycled, the root)
@@ -49,6 +57,20 @@ class Conversation:
     current_message_id: int | None
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A chat, or documents, deleted in one go, which can still be brought back.
+
+    Args:
+        name: the chat's title, or the name of the first document.
+    """
+
+    kind: DeletedKind
+    ids: tuple[int, ...]
+    name: str
+    deleted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +106,10 @@ class NewSequence:
 
 @dataclass(frozen=True, slots=True)
 class DraftRecord:
-    """The draft tree of a step: what each node is, root first; parents by node index, -1: none."""
+    """The draft tree of a step: what each node is, root first; parents by node index, -1: none.
+
+    A token id may be ERASED_TOKEN_ID, those of the node's descendants are then too.
+    """
 
     token_ids: tuple[int, ...]
     parents: tuple[int, ...]
@@ -157,6 +182,18 @@ class GenerationRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerTotals:
+    """Counters of all answers together, under the names of the engine's statistics."""
+
+    num_answers: int
+    num_tokens: int
+    num_steps: int
+    num_drafted_tokens: int
+    num_accepted_tokens: int
+    accepted_by_source: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where sequences come from: a document, or the history of one conversation.
 
@@ -196,6 +233,18 @@ class DocumentMatch:
     name: str
     uri: str
     excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPassage:
+    """A passage of a document: its text stands there from character `start` to `end`."""
+
+    source_id: int
+    name: str
+    uri: str
+    start: int
+    end: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,15 @@
 """The disposable file of sorted Trie segments: whatever is wrong with it, it is made anew.
 
-Knows nothing of a segment's format. A segment belongs to one database, since its sequence ids mean
-nothing elsewhere, and to one tokenizer. Called by the app's services, from any thread.
+Knows nothing of a segment's format, which has a checksum of its own. A segment belongs to one
+database, since its sequence ids mean nothing elsewhere, and to one tokenizer. Those of a tokenizer
+have an order. A name stands for a content: what is kept already is not written again. Called by
+the app's services, from any thread.
 """
 
-import hashlib
 import logging
 import sqlite3
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -19,19 +21,23 @@ __all__ = ["SegmentCache"]
 
 logger = logging.getLogger(__name__)
 
-CACHE_VERSION = 2
+CACHE_VERSION = 3
 BUSY_TIMEOUT_SECONDS = 10.0
+PAGE_BYTES = 65_536  # a large blob is read several times faster than from pages of 4 KiB
 
 CREATE_SEGMENTS = """
     CREATE TABLE segments (
         database_id TEXT NOT NULL,
         tokenizer_id INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        created_at TEXT NOT NULL,
         data BLOB NOT NULL,
-        sha256 TEXT NOT NULL,
-        updated_at TEXT NOT NULL,
-        PRIMARY KEY (database_id, tokenizer_id)
+        PRIMARY KEY (database_id, tokenizer_id, name)
     )
 """
+
+_Statement = tuple[str, Sequence[tuple[object, ...]]]
 
 
 class SegmentCache:
@@ -39,59 +45,84 @@ class SegmentCache:
 
     A file that cannot be read or written is logged and does without: everything in it can be
     built from the database.
+
+    Args:
+        may_write: whether this process may change the file, asked each time; of several with one
+            file, one may.
     """
 
-    def __init__(self, cache_path: Path | str, database_id: str) -> None:
+    def __init__(
+        self,
+        cache_path: Path | str,
+        database_id: str,
+        *,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._path = Path(cache_path)
         self._database_id = database_id
+        self.may_write = may_write
         self._lock = threading.Lock()
 
-    def load(self, tokenizer_id: int) -> bytes | None:
-        """The segment saved last, or None where there is none that is whole."""
-        rows = self._execute(
-            "SELECT data, sha256 FROM segments WHERE database_id = ? AND tokenizer_id = ?",
+    def load(self, tokenizer_id: int) -> list[tuple[str, bytes]]:
+        """Name and content of the segments saved last, in their order; none where none are."""
+        rows = self._run(
+            "SELECT name, data FROM segments WHERE database_id = ? AND tokenizer_id = ?"
+            " ORDER BY number",
             (self._database_id, tokenizer_id),
         )
-        if not rows:
-            return None
-        [(data, checksum)] = rows
-        if hashlib.sha256(data).hexdigest() != checksum:
-            logger.warning("The cached segment in %s is damaged and will be rebuilt", self._path)
-            self.drop(tokenizer_id)
-            return None
-        return bytes(data)
+        return [(str(name), bytes(data)) for name, data in rows or ()]
 
-    def save(self, tokenizer_id: int, data: bytes) -> None:
-        """Replace the segment."""
-        values = (
-            self._database_id,
-            tokenizer_id,
-            data,
-            hashlib.sha256(data).hexdigest(),
-            now(),
+    def save(self, tokenizer_id: int, names: Sequence[str], contents: Mapping[str, bytes]) -> bool:
+        """Keep these segments in this order and overwrite where all others stood; whether it did.
+
+        Args:
+            contents: of those that are new. One that is neither new nor kept is left out.
+        """
+        if not self.may_write():
+            return False
+        owner = (self._database_id, tokenizer_id)
+        marks = ", ".join("?" * len(names))
+        rows = self._run(
+            f"DELETE FROM segments WHERE database_id = ? AND tokenizer_id = ?"
+            f" AND name NOT IN ({marks})",
+            (*owner, *names),
+            (
+                "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, 0, ?, ?)",
+                [(*owner, name, now(), data) for name, data in contents.items()],
+            ),
+            (
+                "UPDATE segments SET number = ?"
+                " WHERE database_id = ? AND tokenizer_id = ? AND name = ?",
+                [(number, *owner, name) for number, name in enumerate(names)],
+            ),
         )
-        self._execute("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?)", values)
+        return rows is not None
 
-    def drop(self, tokenizer_id: int) -> None:
-        """Delete the segment and overwrite where it stood."""
-        self._execute(
-            "DELETE FROM segments WHERE database_id = ? AND tokenizer_id = ?",
-            (self._database_id, tokenizer_id),
-        )
+    def drop(self, tokenizer_id: int) -> bool:
+        """Delete a tokenizer's segments and overwrite where they stood; whether it did."""
+        return self.save(tokenizer_id, (), {})
 
-    def _execute(self, sql: str, values: tuple[object, ...]) -> list[tuple[bytes, str]]:
-        """Run one statement in a transaction; a file that is damaged is removed first."""
+    def _run(
+        self, sql: str, values: tuple[object, ...], *others: _Statement
+    ) -> list[tuple[object, bytes]] | None:
+        """Run statements in one transaction; a file that is damaged is removed first.
+
+        Returns the rows of the first one, or None where the file cannot be used.
+        """
         with self._lock:
             for is_last_try in (False, True):
                 try:
                     with closing(self._open()) as connection, connection:
-                        return connection.execute(sql, values).fetchall()
+                        rows = connection.execute(sql, values).fetchall()
+                        for other_sql, other_values in others:
+                            connection.executemany(other_sql, other_values)
+                        return rows
                 except (sqlite3.Error, DataFolderError, OverflowError) as error:
                     if is_last_try or not self._is_damage(error) or not self._remove():
                         logger.warning("The cache %s cannot be used: %s", self._path, error)
-                        return []
+                        return None
                     logger.warning("The cache %s was damaged and is made anew", self._path)
-        return []
+        return None
 
     def _open(self) -> sqlite3.Connection:
         prepare_folder(self._path.parent)
@@ -101,6 +132,7 @@ class SegmentCache:
             connection.execute("PRAGMA secure_delete = ON")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version != CACHE_VERSION:
+                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a file yet to be made
                 with connection:
                     connection.execute("BEGIN IMMEDIATE")
                     connection.execute("DROP TABLE IF EXISTS segments")

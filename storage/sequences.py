@@ -4,6 +4,7 @@ Knows no Trie. Written by `messages.py` and `sources.py` within their transactio
 """
 
 import json
+import logging
 from collections.abc import Collection, Iterator
 
 import numpy as np
@@ -12,11 +13,14 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 from storage.errors import RecordNotFoundError
+from storage.integrity import checksum, is_whole
 from storage.records import SequenceOrigin, SequenceRecord, SourceKind
 from storage.times import now
 from storage.token_blobs import TokenIds, pack_token_ids, unpack_token_ids
 
 __all__ = ["Sequences", "insert_sequence"]
+
+logger = logging.getLogger(__name__)
 
 PAGE_LENGTH = 200
 
@@ -34,34 +38,57 @@ class Sequences:
 
         Only those with an id above `after`.
         Reads in pages, so that nothing is locked in between: a sequence added meanwhile comes too,
-        one deleted meanwhile may not.
+        one deleted meanwhile may not. One that is damaged is discarded: a document is indexed again
+        from its text, and an answer has its tokens in its message.
         """
         while True:
             rows = self._connections.rows(
-                "SELECT sequences.id, sources.kind, sequences.token_ids FROM sequences"
-                " JOIN sources ON sources.id = sequences.source_id"
+                "SELECT sequences.id, sources.kind, sequences.token_ids, checksum FROM sequences"
+                " JOIN shown_sources AS sources ON sources.id = sequences.source_id"
                 " WHERE sequences.tokenizer_id = ? AND sequences.id > ?"
                 " ORDER BY sequences.id LIMIT ?",
                 [tokenizer_id, after, PAGE_LENGTH],
             )
             for row in rows:
-                yield row["id"], row["kind"], unpack_token_ids(row["token_ids"])
+                if is_whole(row["checksum"], row["token_ids"]):
+                    yield row["id"], row["kind"], unpack_token_ids(row["token_ids"])
+                else:
+                    self._discard(row["id"])
             if len(rows) < PAGE_LENGTH:
                 return
             after = rows[-1]["id"]
 
+    def _discard(self, sequence_id: int) -> None:
+        logger.warning("Sequence %d was damaged on the disk and is discarded", sequence_id)
+        with self._connections.transaction() as connection:
+            connection.execute("DELETE FROM sequences WHERE id = ?", [sequence_id])
+
     def ids(self, tokenizer_id: int) -> list[int]:
         """The ids of all sequences of a tokenizer, rising: what an index must hold."""
         rows = self._connections.rows(
-            "SELECT id FROM sequences WHERE tokenizer_id = ? ORDER BY id", [tokenizer_id]
+            "SELECT id FROM shown_sequences WHERE tokenizer_id = ? ORDER BY id", [tokenizer_id]
         )
         return [row["id"] for row in rows]
+
+    def to_index(self, tokenizer_id: int) -> list[tuple[int, SourceKind, int, bool, bool]]:
+        """What an index may hold, rising: (id, kind, number of tokens, is pinned, is hidden)."""
+        rows = self._connections.rows(
+            "SELECT sequences.id, kind, num_tokens, pinned, deleted_at IS NOT NULL AS is_hidden"
+            " FROM sequences JOIN sources ON sources.id = source_id WHERE tokenizer_id = ?"
+            " ORDER BY sequences.id",
+            [tokenizer_id],
+        )
+        return [
+            (row["id"], row["kind"], row["num_tokens"], bool(row["pinned"]), bool(row["is_hidden"]))
+            for row in rows
+        ]
 
     def get(self, sequence_id: int) -> SequenceRecord:
         """The sequence without its tokens. Raises RecordNotFoundError."""
         row = self._connections.row(
             "SELECT sequences.id, source_id, tokenizer_id, kind, message_id, num_tokens"
-            " FROM sequences JOIN sources ON sources.id = source_id WHERE sequences.id = ?",
+            " FROM sequences JOIN shown_sources AS sources ON sources.id = source_id"
+            " WHERE sequences.id = ?",
             [int(sequence_id)],
         )
         if row is None:
@@ -71,7 +98,8 @@ class Sequences:
     def for_message(self, message_id: int) -> SequenceRecord | None:
         """The sequence that an answer was saved with; None where there is none."""
         row = self._connections.row(
-            "SELECT id FROM sequences WHERE message_id = ? ORDER BY id DESC LIMIT 1", [message_id]
+            "SELECT id FROM shown_sequences WHERE message_id = ? ORDER BY id DESC LIMIT 1",
+            [message_id],
         )
         return None if row is None else self.get(row["id"])
 
@@ -82,7 +110,7 @@ class Sequences:
         num_bytes = -1 if end is None else 4 * (end - start)
         row = self._connections.row(
             "SELECT substr(token_ids, ?, CASE WHEN ? < 0 THEN length(token_ids) ELSE ? END)"
-            " AS token_ids FROM sequences WHERE id = ?",
+            " AS token_ids FROM shown_sequences WHERE id = ?",
             [4 * start + 1, num_bytes, num_bytes, int(sequence_id)],
         )
         if row is None:
@@ -92,8 +120,8 @@ class Sequences:
     def for_conversation(self, conversation_id: int) -> list[int]:
         """The ids of the history sequences of a chat, rising."""
         rows = self._connections.rows(
-            "SELECT sequences.id FROM sequences JOIN sources ON sources.id = source_id"
-            " WHERE sources.conversation_id = ? ORDER BY sequences.id",
+            "SELECT sequences.id FROM sequences JOIN shown_sources AS sources"
+            " ON sources.id = source_id WHERE sources.conversation_id = ? ORDER BY sequences.id",
             [conversation_id],
         )
         return [row["id"] for row in rows]
@@ -110,7 +138,7 @@ class Sequences:
         rows = self._connections.rows(
             "SELECT sequences.id AS sequence_id, source_id, kind, coalesce(title, name) AS name,"
             " uri, conversation_id, message_id FROM sequences"
-            " JOIN sources ON sources.id = source_id"
+            " JOIN shown_sources AS sources ON sources.id = source_id"
             " LEFT JOIN conversations ON conversations.id = conversation_id"
             " WHERE sequences.id IN (SELECT value FROM json_each(?))",
             [json.dumps([int(sequence_id) for sequence_id in sequence_ids])],
@@ -127,11 +155,12 @@ def insert_sequence(
     message_id: int | None = None,
 ) -> int:
     """Write a sequence within the caller's transaction; returns its id."""
+    blob = pack_token_ids(token_ids)
     cursor = connection.execute(
         "INSERT INTO sequences"
-        " (source_id, tokenizer_id, message_id, num_tokens, token_ids, created_at)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        [source_id, tokenizer_id, message_id, len(token_ids), pack_token_ids(token_ids), now()],
+        " (source_id, tokenizer_id, message_id, num_tokens, token_ids, checksum, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [source_id, tokenizer_id, message_id, len(token_ids), blob, checksum(blob), now()],
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid

@@ -7,17 +7,25 @@ chat's history.
 import logging
 import re
 import sqlite3
+from collections.abc import Collection
 
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
-from storage.errors import DatabaseDamagedError, RecordExistsError, RecordNotFoundError
+from storage.erasures import delete_sources, rebuild_index
+from storage.errors import (
+    DatabaseDamagedError,
+    RecordDamagedError,
+    RecordExistsError,
+    RecordNotFoundError,
+)
+from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time
 from storage.token_blobs import TokenIds
 
-__all__ = ["Sources", "ensure_history_source"]
+__all__ = ["Sources", "ensure_history_source", "not_found", "require_documents"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +35,7 @@ SELECT_SOURCES = """
             SELECT sum(num_tokens) AS total FROM sequences
             WHERE source_id = sources.id GROUP BY tokenizer_id
         )
-    ), 0) AS num_tokens FROM sources
+    ), 0) AS num_tokens FROM shown_sources AS sources
 """
 
 
@@ -55,9 +63,13 @@ class Sources:
         same content is there.
         """
         with self._connections.transaction() as connection:
-            same = connection.execute("SELECT id FROM sources WHERE sha256 = ?", [sha256])
-            if same.fetchone() is not None:
+            same = connection.execute(
+                "SELECT id, deleted_at FROM sources WHERE sha256 = ?", [sha256]
+            ).fetchone()
+            if same is not None and same[1] is None:
                 raise RecordExistsError(f"{name} has been imported already.")
+            if same is not None:  # it was deleted, and is there again
+                delete_sources(connection, [same[0]])
             cursor = connection.execute(
                 "INSERT INTO sources (kind, name, uri, sha256, num_characters, created_at)"
                 " VALUES ('document', ?, ?, ?, ?, ?)",
@@ -66,7 +78,8 @@ class Sources:
             source_id = cursor.lastrowid
             assert source_id is not None
             connection.execute(
-                "INSERT INTO document_texts (source_id, text) VALUES (?, ?)", [source_id, text]
+                "INSERT INTO document_texts (source_id, text, checksum) VALUES (?, ?, ?)",
+                [source_id, text, checksum(text)],
             )
             delete_versions(connection, uri, except_id=source_id)
             return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
@@ -80,7 +93,7 @@ class Sources:
             row = connection.execute(
                 "SELECT EXISTS (SELECT 1 FROM sequences"
                 " WHERE source_id = sources.id AND tokenizer_id = ?)"
-                " FROM sources WHERE id = ? AND kind = 'document'",
+                " FROM shown_sources AS sources WHERE id = ? AND kind = 'document'",
                 [tokenizer_id, source_id],
             ).fetchone()
             if row is None:
@@ -97,13 +110,20 @@ class Sources:
         return source(row)
 
     def text(self, source_id: int) -> str:
-        """The text of a document. Raises RecordNotFoundError."""
+        """The text of a document. Raises RecordNotFoundError or RecordDamagedError."""
         row = self._connections.row(
-            "SELECT text FROM document_texts WHERE source_id = ?", [source_id]
+            "SELECT text, checksum, name FROM document_texts"
+            " JOIN shown_sources ON shown_sources.id = source_id WHERE source_id = ?",
+            [source_id],
         )
         if row is None:
             raise not_found(source_id)
         text: str = row["text"]
+        if not is_whole(row["checksum"], text):
+            raise RecordDamagedError(
+                f"The text of {row['name']} was damaged on the disk. Delete the document and "
+                f"import it again."
+            )
         return text
 
     def find_by_sha256(self, sha256: str) -> Source | None:
@@ -126,7 +146,8 @@ class Sources:
         rows = self._connections.rows(
             "SELECT sources.id AS source_id, name, uri,"
             " snippet(document_texts_fts, 0, '', '', '…', 24) AS excerpt"
-            " FROM document_texts_fts JOIN sources ON sources.id = document_texts_fts.rowid"
+            " FROM document_texts_fts"
+            " JOIN shown_sources AS sources ON sources.id = document_texts_fts.rowid"
             " WHERE document_texts_fts MATCH ? ORDER BY rank LIMIT ?",
             [query, limit],
         )
@@ -135,21 +156,13 @@ class Sources:
     def delete(self, *source_ids: int) -> list[int]:
         """Delete documents with text and sequences, and overwrite where they stood.
 
-        Returns the ids of their sequences, to be forgotten by the Trie. Raises RecordNotFoundError
-        where one is not a document; then none is deleted.
+        At once: see `Deletions` for a deletion that can be undone, and `Erasures` for what is left
+        to do. Returns the ids of their sequences, to be forgotten by the Trie. Raises
+        RecordNotFoundError where one is not a document; then none is deleted.
         """
-        sequence_ids: list[int] = []
         with self._connections.transaction() as connection:
-            for source_id in source_ids:
-                found = connection.execute(
-                    "SELECT id FROM sequences WHERE source_id = ? ORDER BY id", [source_id]
-                )
-                sequence_ids += [row[0] for row in found]
-                cursor = connection.execute(
-                    "DELETE FROM sources WHERE id = ? AND kind = 'document'", [source_id]
-                )
-                if not cursor.rowcount:
-                    raise not_found(source_id)
+            require_documents(connection, source_ids)
+            sequence_ids = delete_sources(connection, source_ids)
             rebuild_index(connection)
         self._connections.truncate_log()
         return sequence_ids
@@ -185,7 +198,8 @@ class Sources:
     def next_without_sequence(self, tokenizer_id: int, *, after: int = 0) -> int | None:
         """The first document above `after` that a tokenizer has not indexed yet, by rising id."""
         row = self._connections.row(
-            "SELECT id FROM sources WHERE kind = 'document' AND id > ? AND NOT EXISTS"
+            "SELECT id FROM shown_sources AS sources"
+            " WHERE kind = 'document' AND id > ? AND NOT EXISTS"
             " (SELECT 1 FROM sequences WHERE source_id = sources.id AND tokenizer_id = ?)"
             " ORDER BY id LIMIT 1",
             [after, tokenizer_id],
@@ -225,18 +239,21 @@ def add_tokens(
 
 def delete_versions(connection: Connection, uri: str, *, except_id: int | None) -> None:
     """Delete what was read from there but for one, within the caller's transaction."""
-    connection.execute(
-        "DELETE FROM sources WHERE uri = ? AND kind = 'document' AND id IS NOT ?", [uri, except_id]
+    found = connection.execute(
+        "SELECT id FROM sources WHERE uri = ? AND kind = 'document' AND id IS NOT ?",
+        [uri, except_id],
     )
+    delete_sources(connection, [row[0] for row in found.fetchall()])
 
 
-def rebuild_index(connection: Connection) -> None:
-    """Write the search index anew, within the caller's transaction.
-
-    Deleting from FTS5 only adds a mark, so this takes the words out. Not 'optimize': in SQLite
-    3.40 the thousandth in a row leaves an index that cannot be read.
-    """
-    connection.execute("INSERT INTO document_texts_fts (document_texts_fts) VALUES ('rebuild')")
+def require_documents(connection: Connection, source_ids: Collection[int]) -> None:
+    """Raise RecordNotFoundError unless all of these are documents, hidden or not."""
+    for source_id in source_ids:
+        found = connection.execute(
+            "SELECT 1 FROM sources WHERE id = ? AND kind = 'document'", [source_id]
+        )
+        if found.fetchone() is None:
+            raise not_found(source_id)
 
 
 def not_found(source_id: int) -> RecordNotFoundError:

@@ -2,12 +2,17 @@
 
 from datetime import UTC, datetime
 
-__all__ = ["now", "parse_time"]
+__all__ = ["now", "parse_time", "time_text"]
 
 
 def now() -> str:
     """The present, to the microsecond."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+    return time_text(datetime.now(UTC))
+
+
+def time_text(time: datetime) -> str:
+    """An aware datetime as text."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def parse_time(text: str) -> datetime:

@@ -26,7 +26,10 @@ BELOW_THE_LOOP = {
     *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling")
 }
 # Layer 3, where engine and database meet; all of it is below the page.
-SERVICES = ("app.services", "app.prompting", "app.importing", "app.chat_template")
+SERVICES = (
+    *("app.services", "app.prompting", "app.prompt", "app.retrieval", "app.importing"),
+    "app.chat_template",
+)
 PAGE = {
     *("app.ui", "app.handlers", "app.presenters", "app.api", "app.server", "app.security"),
     *("app.panel", "app.panel_handlers", "app.panel_log", "app.panel_presenter"),
@@ -34,6 +37,10 @@ PAGE = {
     *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),
     *("app.demo_handlers", "app.sampling_controls", "app.typed_options"),
     *("app.settings_tab", "app.settings_handlers"),
+    "app.demo_handlers",
+    *("app.documents_tab", "app.document_handlers", "app.document_presenter", "app.uploads"),
+    *("app.trie_tab", "app.trie_handlers", "app.trie_presenter"),
+    "app.document_folders",
 }
 # What the page may take from below: plain records and the errors it shows.
 PAGE_MAY_USE = {

@@ -8,6 +8,7 @@ import random
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ from app.bench.errors import BenchError
 from app.prompting import encode_text, find_control_ids
 from lookahead.candidates import IntArray
 
-__all__ = ["Corpus", "read_corpus"]
+__all__ = ["LARGE_VOCABULARY", "Corpus", "read_corpus", "widened"]
+
+LARGE_VOCABULARY = 262_144  # that of the largest tokenizers in use
 
 _SUFFIXES = {".py", ".pyi", ".md", ".rst", ".txt"}
 _HELD_OUT = 20  # one file in so many is held out
 _LONGEST_TEXT = 400_000  # characters of a file; more is left out
 _REPORT_EVERY = 64  # files
+_MOST_READ = 10_500_000  # tokens: more would take longer to tokenize than to measure
 _SEED = 5
+_EDITED = 50  # where text has to come again, one token in so many is another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +44,49 @@ class Corpus:
         return sum(map(len, self.sequences))
 
     def limited(self, num_tokens: int) -> list[IntArray]:
-        """The first sequences with so many tokens together, the last one cut."""
-        chosen = []
+        """Sequences with so many tokens together, the last one cut.
+
+        Where there are not so many they come again, with edits.
+        """
+        assert self.num_tokens, "nothing can be repeated"
+        rng = np.random.default_rng(_SEED)
+        chosen: list[IntArray] = []
         left = num_tokens
-        for sequence in self.sequences:
-            if left <= 0:
-                break
-            chosen.append(sequence[:left])
-            left -= len(chosen[-1])
+        for number in count():
+            for sequence in self.sequences:
+                if left <= 0:
+                    return chosen
+                chosen.append(_edited(sequence, rng)[:left] if number else sequence[:left])
+                left -= len(chosen[-1])
         return chosen
+
+
+def _edited(sequence: IntArray, rng: np.random.Generator) -> IntArray:
+    """The same text with some of its tokens put in other places, too."""
+    places = rng.integers(len(sequence), size=(2, len(sequence) // _EDITED))
+    edited = sequence.copy()
+    edited[places[0]] = sequence[places[1]]
+    return edited
+
+
+def widened(sequence: IntArray, vocabulary: int) -> IntArray:
+    """The same text in the ids of a large vocabulary.
+
+    Each id gets as many kinds as there is room for; which one is there depends on the token before.
+    """
+    num_kinds = LARGE_VOCABULARY // vocabulary
+    before = np.concatenate((sequence[:1], sequence[:-1])).astype(np.int64)
+    kinds = (before * 2_654_435_761 >> 7) % num_kinds
+    wide: IntArray = (sequence * num_kinds + kinds).astype(np.int32)
+    return wide
 
 
 def read_corpus(
     tokenizer: Any, num_tokens: int, held_out_length: int, report: Callable[[str], None]
 ) -> Corpus:
     """Files of the installed packages, tokenized until there are `num_tokens`, if so many are.
+
+    Some ten million are enough; whoever wants more gets them again, with edits.
 
     Args:
         held_out_length: tokens that a file must have more of to be held out.
@@ -71,7 +104,7 @@ def read_corpus(
             corpus.sequences.append(ids)
         if number % _REPORT_EVERY == 0:
             report(f"Tokenizing installed packages: {corpus.num_tokens:,} tokens")
-            if corpus.num_tokens >= num_tokens and len(corpus.held_out) > 1:
+            if corpus.num_tokens >= min(num_tokens, _MOST_READ) and len(corpus.held_out) > 1:
                 break
     if len(corpus.held_out) < 2:  # one to draft behind, one to fill the tail with
         raise BenchError("No installed packages were found to read text and code from.")

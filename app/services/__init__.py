@@ -7,7 +7,9 @@ service.wait_until_ready(timeout)  -> EngineState
 service.conversations()            -> list[storage.Conversation], newest first
 service.messages(conversation_id)  -> list[ChatMessage], the current branch in order
 service.delete_conversation(conversation_id)
-service.ask(conversation_id | None, text, options)   -> AnswerJob
+service.uses_documents(conversation_id)              -> bool
+service.use_documents(conversation_id, is_used)
+service.ask(conversation_id | None, text, options, uses_documents=None) -> AnswerJob
 service.regenerate(conversation_id, options)         -> AnswerJob
 service.running_job(conversation_id)                 -> AnswerJob | None
 service.saved_answer(message_id)   -> AnswerSnapshot with its steps, needs no model
@@ -24,6 +26,11 @@ service.running_import()           -> ImportJob | None
 service.documents()                -> list[storage.Source]
 service.delete_document(source_id)
 service.trie_statistics()          -> lookahead.trie.TrieStatistics | None
+service.trie.overview()            -> TrieOverview
+service.trie.walk(text, path)      -> PathView: what follows a text
+service.trie.find_sources(named)   -> list[NamedSource]
+service.export_trie(path, report)  -> number of documents and chats written
+service.import_trie(path, report)  -> TakenIn
 service.close()
 
 AnswerJob: conversation_id, message_id, stop(), snapshot(), wait_for_change(version, timeout)

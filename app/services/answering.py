@@ -6,6 +6,7 @@ Knows the workbench, the database and its job. Run by the worker.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.prompting import Prompt, Turn, encode_text
@@ -16,7 +17,15 @@ from app.services.transcript import Transcript
 from app.services.views import AnswerNumbers
 from app.services.workbench import Workbench
 from lookahead.events import Finished, FinishReason, PrefillDone, StepDone
-from storage import Database, GenerationRecord, Message, NewSequence, StepRecord, StorageError
+from storage import (
+    Database,
+    DocumentPassage,
+    GenerationRecord,
+    Message,
+    NewSequence,
+    StepRecord,
+    StorageError,
+)
 from storage.records import FinalStatus
 
 __all__ = ["AnswerTask"]
@@ -93,8 +102,10 @@ class AnswerTask:
         if self.job.is_stopped:
             self.abandon()
             return
-        prompt = self._prompt(bench)
-        self.job.show(status="prefill", notice=_notice(prompt))
+        branch = self._branch()
+        passages = self._passages(bench, branch)
+        prompt = self._prompt(bench, branch, passages)
+        self.job.show(status="prefill", notice=_notice(prompt), passages=passages)
         self._transcript = transcript = bench.transcript(prompt, self.job.options)
         self._machine = {
             "model": bench.ready_state.model,
@@ -116,7 +127,7 @@ class AnswerTask:
                 case PrefillDone():
                     self._show(transcript)
                 case StepDone():
-                    self._record(event, bench, transcript)
+                    self._record(event, bench, prompt, transcript)
                     self._show(transcript)
                     self._save_progress(transcript)
                 case Finished():
@@ -125,10 +136,29 @@ class AnswerTask:
         if self.job.is_discarded:
             bench.drop_session(self.job.conversation_id)
 
-    def _prompt(self, bench: Workbench) -> Prompt:
+    def _passages(self, bench: Workbench, branch: Sequence[Message]) -> tuple[DocumentPassage, ...]:
+        """What is quoted for this answer, where the chat uses documents; it is remembered."""
+        with self.job.save_lock:
+            if self.job.is_discarded or not self._database.passages.are_used(
+                self.job.conversation_id
+            ):
+                return ()
+        previous, question = ["", *(m.text for m in branch if m.role == "user")][-2:]
+        max_length = bench.prompts.longest_quotes(question)
+        passages = bench.retrieval.find(question, previous, max_length)
+        with self.job.save_lock:
+            if passages and not self.job.is_discarded:
+                self._database.passages.save(
+                    self.job.message_id, [(p.source_id, p.start, p.end) for p in passages]
+                )
+        return passages
+
+    def _prompt(
+        self, bench: Workbench, branch: Sequence[Message], passages: Sequence[DocumentPassage]
+    ) -> Prompt:
         """The prompt of the branch that ends with this answer."""
-        branch = self._branch()
         tokenizer_ids = self._tokenizer_ids(branch)
+        quoted = self._database.passages.quoted([m.id for m in branch if m.role != "user"])
         turns: list[Turn] = []
         for message in branch:
             if message.role == "user":
@@ -138,7 +168,10 @@ class AnswerTask:
             elif message.token_ids or message.text:
                 is_known = tokenizer_ids.get(message.id) == bench.tokenizer_id
                 ids = message.token_ids if is_known else ()  # others mean nothing here
-                turns[-1] = Turn(turns[-1].text, _with_text(ids, message.text, bench))
+                ids = _with_text(ids, message.text, bench)
+                quotes = bench.retrieval.quotes(quoted.get(message.id, ()))
+                turns[-1] = Turn(turns[-1].text, ids, quotes)
+        turns[-1] = replace(turns[-1], quotes=bench.retrieval.quotes(passages))
         return bench.prompts.build_chat(turns)
 
     def _branch(self) -> list[Message]:
@@ -150,9 +183,12 @@ class AnswerTask:
             parent_id = branch[-1].parent_id
         return branch[::-1]
 
-    def _record(self, step: StepDone, bench: Workbench, transcript: Transcript) -> None:
+    def _record(
+        self, step: StepDone, bench: Workbench, prompt: Prompt, transcript: Transcript
+    ) -> None:
         lengths = transcript.text_lengths[len(transcript.text_lengths) - len(step.token_ids) :]
-        record = step_record(len(self._step_records), step, lengths, bench.keeper.trie)
+        index = len(self._step_records)
+        record = step_record(index, step, lengths, bench.keeper.trie, prompt.origin)
         self._step_records += (record,)
 
     def _show(self, transcript: Transcript) -> None:
@@ -189,7 +225,7 @@ class AnswerTask:
         steps = settled(self._step_records, transcript.text_lengths)
         is_stopped = transcript.reason is FinishReason.CANCELLED
         status: FinalStatus = "stopped" if is_stopped else "complete"
-        history = [*prompt.token_ids[prompt.user_turn_start :], *transcript.token_ids]
+        history = [*prompt.history_ids, *transcript.token_ids]
         with self.job.save_lock:
             if not self.job.is_discarded:
                 self._database.messages.finish_answer(

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from app.importing import FoundFile, SkippedFile, find_files, uploaded_files
+from app.importing import SkippedFile
 from app.services.answering import AnswerTask
 from app.services.comparing import Comparisons
 from app.services.completing import CompletionTask
@@ -23,12 +23,16 @@ from app.services.errors import (
     NothingToAnswerError,
     ServiceClosedError,
 )
+from app.services.forgetting import Forgetting, RecentDeletion
 from app.services.idle_learning import IDLE_LEARNING_SETTING
+from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
 from app.services.saved_answers import SavedAnswers
 from app.services.step_views import StepDetails
+from app.services.trie_files import TakenIn, export_trie, import_trie
+from app.services.trie_reader import TrieReader
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -40,7 +44,8 @@ from app.services.views import (
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
-from storage import Conversation, Database, Source
+from storage import Conversation, Database, SegmentCache, Source
+from storage.records import DeletedKind
 
 __all__ = ["ChatService"]
 
@@ -62,6 +67,12 @@ class ChatService:
 
     def __init__(self, config: ServiceConfig, *, engine: Engine | None = None) -> None:
         self._database = Database(config.data_dir)
+        self._indexing = DataFolderLease(config.data_dir, "indexing")
+        self._cache = SegmentCache(
+            config.cache_dir / "segments.db",
+            self._database.database_id,
+            may_write=self._indexing.take,
+        )
         self._engine = engine or LookaheadEngine()
         self._config = config
         self._worker: Worker[Workbench] = Worker(
@@ -69,10 +80,12 @@ class ChatService:
         )
         self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
         self._answers = SavedAnswers(self._database, lambda: self._worker.bench)
-        self._documents = DocumentImports(self._database, self._worker)
+        self.imports = DocumentImports(self._database, self._worker)
+        self.trie = TrieReader(self._database, lambda: self._worker.bench)
         self._comparisons = Comparisons(self._worker)
         self._demonstrations = Demonstrations(self, self._database)
-        self._lease = DataFolderLease(config.data_dir)
+        self._forgetting = Forgetting(self._database, self._worker, self._cache)
+        self._lease = DataFolderLease(config.data_dir, "answering")
         self._is_closed = False
         self._lock = threading.RLock()
 
@@ -85,10 +98,12 @@ class ChatService:
             recovered = self._database.messages.recover_interrupted()
             if recovered:
                 logger.info("%d interrupted answers were kept as far as they had come", recovered)
+        self._forgetting.resume()
         self._worker.start()
 
     def _load(self, show: Callable[[EngineState], None]) -> Workbench:
-        return Workbench(self._engine, self._config, self._database, show)
+        self._indexing.take()
+        return Workbench(self._engine, self._config, self._database, self._cache, show)
 
     @property
     def state(self) -> EngineState:
@@ -105,7 +120,8 @@ class ChatService:
             if self._is_closed:
                 return
             self._is_closed = True
-        self._documents.close(_CLOSE_SECONDS)
+        self._forgetting.close()
+        self.imports.close(_CLOSE_SECONDS)
         is_loaded = self._worker.bench is not None
         if not self._worker.close(_CLOSE_SECONDS if is_loaded else _CLOSE_LOADING_SECONDS):
             logger.log(
@@ -114,6 +130,7 @@ class ChatService:
             )
         self._demonstrations.close(_CLOSE_SECONDS)
         self._database.close()
+        self._indexing.release()
         self._lease.release()
 
     # ------------------------------------------------------------------------------------- chats
@@ -125,31 +142,61 @@ class ChatService:
     def messages(self, conversation_id: int) -> list[ChatMessage]:
         """The current branch of a chat, in order."""
         messages = self._database.messages.list(conversation_id)
-        generations = self._database.generations.for_messages([message.id for message in messages])
-        return [chat_message(message, generations.get(message.id)) for message in messages]
+        message_ids = [message.id for message in messages]
+        generations = self._database.generations.for_messages(message_ids)
+        quoted = self._database.passages.quoted(message_ids)
+        return [
+            chat_message(message, generations.get(message.id), quoted.get(message.id, ()))
+            for message in messages
+        ]
+
+    def uses_documents(self, conversation_id: int) -> bool:
+        """Whether a chat's questions are answered with passages. Raises RecordNotFoundError."""
+        return self._database.passages.are_used(conversation_id)
+
+    def use_documents(self, conversation_id: int, is_used: bool) -> None:
+        """Switch that on or off, for the questions to come. Raises RecordNotFoundError."""
+        self._database.passages.use(conversation_id, is_used)
 
     def delete_conversation(self, conversation_id: int) -> None:
-        """Delete a chat with all that came of it; an answer being written for it is stopped."""
+        """Delete a chat with all that came of it; an answer being written for it is stopped.
+
+        `undo` brings it back for some minutes. Raises RecordNotFoundError.
+        """
         with self._lock:
             task = self._tasks.get(conversation_id)
             with task.job.save_lock if task is not None else contextlib.nullcontext():
-                sequence_ids = self._database.conversations.delete(conversation_id)
+                self._forgetting.delete_conversation(conversation_id)
                 if task is not None:
                     task.job.is_discarded = True
             if task is not None:
                 task.job.stop()
                 self._is_over(task.job)
-        self._forget(sequence_ids)
         self._worker.submit(_DropSession(conversation_id))
 
-    def _forget(self, sequence_ids: Sequence[int]) -> None:
-        bench = self._worker.bench
-        if bench is not None:
-            bench.keeper.forget(sequence_ids)
-        self._worker.request_idle_work()
+    def undo(self, kind: DeletedKind, ids: Collection[int]) -> None:
+        """Bring back a chat, or documents deleted in one go.
 
-    def ask(self, conversation_id: int | None, text: str, options: AnswerOptions) -> AnswerJob:
+        Raises RecordNotFoundError where the time for that has passed.
+        """
+        self._forgetting.undo(kind, ids)
+
+    def recent_deletions(self) -> list[RecentDeletion]:
+        """What `undo` can bring back, the latest deletion first."""
+        return self._forgetting.recent()
+
+    def ask(
+        self,
+        conversation_id: int | None,
+        text: str,
+        options: AnswerOptions,
+        *,
+        uses_documents: bool | None = None,
+    ) -> AnswerJob:
         """Save a question and have it answered; without a conversation a new one begins.
+
+        Args:
+            uses_documents: the chat's switch is put there first; None: it stays as it is.
 
         Raises:
             NothingToAnswerError: the text is empty.
@@ -166,6 +213,8 @@ class ChatService:
             branch = self._database.messages.list(conversation_id)
             parent_id = branch[-1].id if branch else None
             question = self._database.messages.add_user(conversation_id, parent_id, text)
+            if uses_documents is not None:
+                self._database.passages.use(conversation_id, uses_documents)
             return self._answer(conversation_id, question.id, options)
 
     def regenerate(self, conversation_id: int, options: AnswerOptions) -> AnswerJob:
@@ -323,31 +372,61 @@ class ChatService:
         Raises:
             BusyError: another import is running.
         """
-        return self._import(find_files(paths), is_deeper)
+        return self.imports.start(ImportRequest(tuple(paths), is_deeper=is_deeper))
 
-    def import_uploads(self, paths: Iterable[Path], *, is_deeper: bool = False) -> ImportJob:
-        """Take in copies of files that came through the browser; see `import_paths`.
+    def import_uploads(
+        self, folder: Path, skipped: Iterable[SkippedFile] = (), *, is_deeper: bool = False
+    ) -> ImportJob:
+        """Take in the files of a folder that came through the browser; in the end it is removed.
 
-        A file takes the place of the one of the same name that was uploaded before.
+        A file takes the place of the one of the same name that was uploaded before. Raises as
+        `import_paths`.
+
+        Args:
+            skipped: what was not wanted of them, for the report.
         """
-        return self._import(uploaded_files(paths), is_deeper)
-
-    def _import(self, files: Iterable[FoundFile | SkippedFile], is_deeper: bool) -> ImportJob:
-        with self._lock:
-            self._require_open()
-            return self._documents.start(files, is_deeper=is_deeper)
+        return self.imports.start(
+            ImportRequest((folder,), is_upload=True, skipped=tuple(skipped), is_deeper=is_deeper)
+        )
 
     def running_import(self) -> ImportJob | None:
         """The import that is running."""
-        return self._documents.running()
+        return self.imports.running()
 
     def documents(self) -> list[Source]:
         """The imported documents, the latest first."""
         return self._database.sources.list()
 
     def delete_document(self, source_id: int) -> None:
-        """Delete a document and forget its words. Raises RecordNotFoundError."""
-        self._forget(self._database.sources.delete(source_id))
+        """Delete one document; see `delete_documents`."""
+        self.delete_documents([source_id])
+
+    def delete_documents(self, source_ids: Collection[int]) -> None:
+        """Delete documents and forget their words; `undo` brings them back for some minutes.
+
+        Raises RecordNotFoundError where one is not there; then none is deleted.
+        """
+        self._forgetting.delete_documents(source_ids)
+
+    def export_trie(self, path: Path, report: Callable[[str], None]) -> int:
+        """Write what the Trie was made from to a file; returns the number of documents and chats.
+
+        Raises EngineNotReadyError, or TrieFileError where it cannot be written.
+        """
+        return export_trie(self._database, self._ready_bench(), path, report)
+
+    def import_trie(self, path: Path, report: Callable[[str], None]) -> TakenIn:
+        """Take in what such a file holds, as documents.
+
+        Raises EngineNotReadyError, or TrieFileError where it is no whole file of that kind.
+        """
+        return import_trie(self._database, self._ready_bench(), path, report)
+
+    def _ready_bench(self) -> Workbench:
+        bench = self._worker.bench
+        if bench is None:
+            raise EngineNotReadyError(f"The model is not ready: {self.state.detail}")
+        return bench
 
     def trie_statistics(self) -> TrieStatistics | None:
         """What the Trie holds; None until it is open."""

@@ -43,6 +43,7 @@ class GenerationRequest:
     """One generation. `trie` and `learned` None: plain decoding.
 
     Args:
+        document_ranges: start and end of each passage of a document in the prompt.
         take_digest: given a digest of the logits behind each token chosen, in order; None: not
             wanted, which saves its cost.
     """
@@ -56,6 +57,7 @@ class GenerationRequest:
     masked_sequence_ids: frozenset[int]
     stop: Callable[[Sequence[int]], int | None] | None
     is_cancelled: Callable[[], bool]
+    document_ranges: Sequence[tuple[int, int]] = ()
     take_digest: Callable[[bytes], None] | None = None
 
 
@@ -147,6 +149,7 @@ class LookaheadEngine:
             session=request.session,
             learned=request.learned,
             masked_sequence_ids=request.masked_sequence_ids,
+            document_ranges=request.document_ranges,
             stop=request.stop,
             is_cancelled=request.is_cancelled,
             process_logits=_digest_hook(request.take_digest) if request.take_digest else None,

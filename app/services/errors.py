@@ -5,6 +5,7 @@ ServiceError
 ├── BusyError               the conversation already has an answer being written
 ├── NothingToAnswerError    there is no question to answer
 ├── AnswerFailedError       the engine failed on this answer
+├── TrieFileError           a Trie file cannot be written, or is not one
 └── ServiceClosedError      the program is closing
 """
 
@@ -15,6 +16,7 @@ __all__ = [
     "NothingToAnswerError",
     "ServiceClosedError",
     "ServiceError",
+    "TrieFileError",
 ]
 
 
@@ -36,6 +38,10 @@ class NothingToAnswerError(ServiceError):
 
 class AnswerFailedError(ServiceError):
     """The engine failed on this answer."""
+
+
+class TrieFileError(ServiceError):
+    """A file of the Trie cannot be written or read, or is not one."""
 
 
 class ServiceClosedError(ServiceError):

@@ -4,17 +4,39 @@ Knows the importer, the database, the Trie's keeper and a tokenizer, no model. R
 its own, so that chats go on.
 """
 
+import os
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from app.importing import DocumentFile, FoundFile, SkippedFile, displayable_name, read_document
-from app.prompting import encode_text, find_control_ids
+from app.importing import (
+    DocumentFile,
+    DocumentReader,
+    FoundFile,
+    ReadingCancelledError,
+    ReadingLimits,
+    SkippedFile,
+    UnreadableError,
+    displayable_name,
+    file_sha256,
+)
+from app.importing.errors import explain_failure
+from app.importing.files import path_of_uri
+from app.importing.kinds import kind_of_name
+from app.prompting import find_control_ids
+from app.services.document_tokens import encode_batches, joined
+from app.services.import_clock import ImportClock
+from app.services.import_requests import ImportRequest
 from app.services.jobs import ImportJob
 from app.services.trie_keeper import TrieKeeper
-from storage import Database, RecordExistsError
+from storage import Database, RecordExistsError, Source
 
 __all__ = ["ImportWork"]
+
+_SHOW_SECONDS = 0.2  # between two pictures of a running import
+_GONE = "is there no more; its document stays until you delete it"
 
 
 @dataclass
@@ -23,82 +45,133 @@ class ImportWork:
 
     Args:
         tokenizer: used by no other thread meanwhile.
-        is_deeper: whether the model is to read the documents, too, once nothing is asked.
+        limits: what a file may cost.
     """
 
     database: Database
     keeper: TrieKeeper
     tokenizer: Any
     job: ImportJob
-    is_deeper: bool = False
+    request: ImportRequest
+    limits: ReadingLimits = field(default_factory=ReadingLimits)
     _control_ids: frozenset[int] = field(init=False)
+    _clock: ImportClock = field(init=False)
     _skipped: list[tuple[str, str]] = field(default_factory=list)
     _has_replaced: bool = False
     _num_documents: int = 0
+    _num_unchanged: int = 0
     _num_tokens: int = 0
+    _shown_at: float = 0.0
 
     def __post_init__(self) -> None:
         self._control_ids = find_control_ids(self.tokenizer)
+        self._clock = ImportClock([])
 
-    def run(self, files: Iterable[FoundFile | SkippedFile]) -> None:
-        """Take in the files; what was saved before an error or a cancel stays."""
+    def run(self) -> bool:
+        """Take in the files; what was saved before an error or a cancel stays.
+
+        Returns whether it came to its end.
+        """
         self.job.show(status="running")
+        num_done = 0
         try:
-            for num_done, found in enumerate(self._collect(files)):
-                if self.job.is_cancelled:
-                    break
-                self.job.show(current=displayable_name(str(found.path)), num_files_done=num_done)
-                self._take(found)
-                self._show_counts(num_done + 1)
+            found_files = self._collect(self.request.files())
+            self._clock = ImportClock(found_files)
+            with DocumentReader(self.limits, is_cancelled=lambda: self.job.is_cancelled) as reader:
+                for found in found_files:
+                    self._show(num_done, current=self.request.shown_path(found.path))
+                    self._take(found, reader)
+                    num_done += 1
+            self._tell_gone()
+        except ReadingCancelledError:
+            return False
         finally:
             if self._has_replaced:
                 self.database.sources.erase_deleted_words()
+            self._show(num_done, current="", is_due=True)
             self.keeper.reconcile()
-        status = "cancelled" if self.job.is_cancelled else "complete"
-        self.job.show(status=status, current="", skipped=tuple(self._skipped))
+        return True
 
     def _collect(self, found_files: Iterable[FoundFile | SkippedFile]) -> list[FoundFile]:
         files: list[FoundFile] = []
         for found in found_files:
-            if self.job.is_cancelled:
-                break
+            self._go_on()
             if isinstance(found, SkippedFile):
                 self._skip(found)
             else:
                 files.append(found)
                 if len(files) % 100 == 0:
                     self.job.show(num_files_total=len(files))
-        self.job.show(num_files_total=len(files), skipped=tuple(self._skipped))
+        num_bytes = sum(found.num_bytes for found in files)
+        self.job.show(num_files_total=len(files), num_bytes_total=num_bytes)
         return files
 
-    def _take(self, found: FoundFile) -> None:
+    def _tell_gone(self) -> None:
+        """Name what was imported from a folder and is there no more: it may be a mistake."""
+        folders = [] if self.request.is_upload else filter(Path.is_dir, self.request.paths)
+        prefixes = tuple(f"{folder.resolve().as_uri()}/" for folder in folders)
+        for source in self.database.sources.list() if prefixes else ():
+            if source.uri.startswith(prefixes):
+                path = path_of_uri(source.uri)
+                if not os.path.lexists(path):
+                    self._skip(SkippedFile(path, _GONE))
+
+    def _go_on(self) -> None:
+        if self.job.is_cancelled:
+            raise ReadingCancelledError
+
+    def _take(self, found: FoundFile, reader: DocumentReader) -> None:
+        self._go_on()
+        started_at = time.monotonic()
         older = self.database.sources.find_by_uri(found.uri)
-        document = read_document(found)
+        if self._is_known(found, older):
+            self._clock.passed(found)
+            return
+        document = reader.read(found)
         if isinstance(document, SkippedFile):
             self._skip(document)
             if document.is_read and older is not None:
                 self._drop(found)
-            return
-        same = self.database.sources.find_by_sha256(document.sha256)
-        if same is not None and self.is_deeper:
+        else:
+            self._save(document, older)
+        self._clock.took(found, time.monotonic() - started_at)
+
+    def _is_known(self, found: FoundFile, older: Source | None) -> bool:
+        """Whether its content need not be read, since it is there, or cannot be."""
+        try:
+            sha256 = file_sha256(found.path, self.limits.most_bytes(kind_of_name(found.path.name)))
+        except UnreadableError as error:
+            self._skip(SkippedFile(found.path, str(error)))
+            if older is not None:
+                self._drop(found)
+            return True
+        except (OSError, ValueError) as error:  # not opened: what it holds is not known
+            self._skip(SkippedFile(found.path, explain_failure(error)))
+            return True
+        same = self.database.sources.find_by_sha256(sha256)
+        if same is not None and self.request.is_deeper:
             self.database.deeper_readings.want(same.id)
         if same is None:
-            self._save(document)
-            self._has_replaced |= older is not None
-        elif same.uri == found.uri:
-            self._skip(SkippedFile(found.path, "imported already"))
+            return False
+        if same.uri == found.uri:
+            self._num_unchanged += 1
         else:
             self._skip(SkippedFile(found.path, f"the same content as {same.name}"))
             if older is not None:
                 self._drop(found)
+        return True
 
     def _drop(self, found: FoundFile) -> None:
         """What the file held when it was imported, it holds no more."""
         self.database.sources.delete_versions(found.uri)
         self._has_replaced = True
 
-    def _save(self, document: DocumentFile) -> None:
-        token_ids = encode_text(self.tokenizer, document.text, self._control_ids)
+    def _save(self, document: DocumentFile, older: Source | None) -> None:
+        batches = []
+        for batch in encode_batches(self.tokenizer, document.text, self._control_ids):
+            batches.append(batch)
+            self._go_on()
+        token_ids = joined(batches)
         try:
             source_id, _ = self.database.sources.add_document(
                 name=document.name,
@@ -108,24 +181,33 @@ class ImportWork:
                 token_ids=token_ids,
                 tokenizer_id=self.keeper.tokenizer_id,
             )
-        except RecordExistsError:  # another program was faster
+        except RecordExistsError:  # another program was faster, or the file changed meanwhile
             self._skip(SkippedFile(document.path, "imported already"))
             return
-        if self.is_deeper:
+        if self.request.is_deeper:
             self.database.deeper_readings.want(source_id)
+        self._has_replaced |= older is not None
         self._num_documents += 1
         self._num_tokens += len(token_ids)
         self.keeper.expect(len(token_ids))
 
     def _skip(self, skipped: SkippedFile) -> None:
         self._skipped.append(
-            (displayable_name(str(skipped.path)), displayable_name(skipped.reason))
+            (self.request.shown_path(skipped.path), displayable_name(skipped.reason))
         )
 
-    def _show_counts(self, num_done: int) -> None:
+    def _show(self, num_done: int, *, current: str, is_due: bool = False) -> None:
+        """Repaint, now and then: a folder may hold a hundred thousand files."""
+        now = time.monotonic()
+        if not is_due and now - self._shown_at < _SHOW_SECONDS:
+            return
+        self._shown_at = now
         self.job.show(
+            current=current,
             num_files_done=num_done,
             num_documents=self._num_documents,
+            num_unchanged=self._num_unchanged,
             num_tokens=self._num_tokens,
+            seconds_left=self._clock.seconds_left(),
             skipped=tuple(self._skipped),
         )

@@ -4,14 +4,21 @@ Pure functions. Used by the answer task, the chat service and the saved answers.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from app.services.views import AnswerNumbers, ChatMessage
-from lookahead.draft import DraftTree, TokenSource
+from lookahead.draft import DraftTree, TokenSource, quoted_position
 from lookahead.events import GenerationStats, StepDone
 from lookahead.trie import Trie
-from storage.records import DraftOrigin, DraftRecord, GenerationRecord, Message, StepRecord
+from storage.records import (
+    DocumentPassage,
+    DraftOrigin,
+    DraftRecord,
+    GenerationRecord,
+    Message,
+    StepRecord,
+)
 
 __all__ = [
     "answer_numbers",
@@ -24,10 +31,18 @@ __all__ = [
 _STATS_FIELDS = tuple(field.name for field in fields(GenerationStats))
 
 
-def step_record(index: int, step: StepDone, text_lengths: Sequence[int], trie: Trie) -> StepRecord:
+def step_record(
+    index: int,
+    step: StepDone,
+    text_lengths: Sequence[int],
+    trie: Trie,
+    quoted: Callable[[int], tuple[int, int] | None] = lambda index: None,
+) -> StepRecord:
     """A step as it is saved, each drafted token with its place in a sequence of the database.
 
-    `text_lengths`: characters that each of its tokens completed.
+    Args:
+        text_lengths: characters that each of its tokens completed.
+        quoted: sequence and offset of a prompt's token that is quoted from a document.
     """
     draft = step.draft
     return StepRecord(
@@ -43,7 +58,7 @@ def step_record(index: int, step: StepDone, text_lengths: Sequence[int], trie: T
             parents=draft.parents,
             sources=tuple(source.value for source in draft.sources),
             probabilities=tuple(round(probability, 6) for probability in draft.probabilities),
-            origins=tuple(_origin(draft, node, trie) for node in range(draft.width)),
+            origins=tuple(_origin(draft, node, trie, quoted) for node in range(draft.width)),
         ),
         seconds=step.seconds,
         draft_seconds=step.draft_seconds,
@@ -70,10 +85,15 @@ def settled(steps: Sequence[StepRecord], text_lengths: Sequence[int]) -> tuple[S
     return tuple(records)
 
 
-def _origin(draft: DraftTree, node: int, trie: Trie) -> DraftOrigin:
+def _origin(
+    draft: DraftTree, node: int, trie: Trie, quoted: Callable[[int], tuple[int, int] | None]
+) -> DraftOrigin:
     position = draft.positions[node]
-    if position < 0:
+    if position == -1:
         return None
+    if position < 0:
+        in_prompt = quoted_position(position)
+        return quoted(in_prompt) or in_prompt
     if draft.sources[node] in (TokenSource.PROMPT, TokenSource.OUTPUT):
         return position
     try:
@@ -100,7 +120,11 @@ def generation_record(
     )
 
 
-def chat_message(message: Message, generation: GenerationRecord | None) -> ChatMessage:
+def chat_message(
+    message: Message,
+    generation: GenerationRecord | None,
+    passages: tuple[DocumentPassage, ...] = (),
+) -> ChatMessage:
     """A saved message as it is shown."""
     return ChatMessage(
         id=message.id,
@@ -110,6 +134,7 @@ def chat_message(message: Message, generation: GenerationRecord | None) -> ChatM
         status=message.status,
         numbers=answer_numbers(generation),
         error=message.error,
+        passages=passages,
     )
 
 

@@ -63,6 +63,7 @@ class SavedAnswers:
             numbers=answer_numbers(generation),
             steps=tuple(steps),
             error=message.error,
+            passages=self._database.passages.quoted([message.id]).get(message.id, ()),
         )
 
     def _with_lengths(self, message: Message, steps: Sequence[StepRecord]) -> Sequence[StepRecord]:

@@ -14,12 +14,13 @@ from app.prompting import find_control_ids
 from app.services.step_views import NodeView, PassageView, StepDetails, relative_origin
 from app.services.text_stream import REPLACEMENT, token_texts
 from app.services.views import UNTITLED, AnswerSnapshot
-from storage import Database, DraftRecord, RecordNotFoundError, SequenceOrigin
+from storage import ERASED_TOKEN_ID, Database, DraftRecord, RecordNotFoundError, SequenceOrigin
 
 __all__ = ["DELETED_LABEL", "StepReader", "label_of"]
 
 DELETED_LABEL = "deleted since"
 
+_ERASED_TEXT = "(deleted)"  # of a drafted token taken from what was deleted since
 _CONTEXT_LENGTH = 8  # ids before a step, behind which its nodes are decoded
 _EXCERPT_TOKENS = 40  # on each side of a passage
 _ROLE_TOKENS = 6  # before an excerpt, where the name of who speaks may begin
@@ -104,11 +105,11 @@ class StepReader:
 
     def _decoded(self, context: Sequence[int], draft: DraftRecord) -> list[str]:
         """What each node completes behind its ancestors; "" where that is no whole character."""
-        texts = [""] * len(draft.token_ids)
+        texts = [_ERASED_TEXT if i == ERASED_TOKEN_ID else "" for i in draft.token_ids]
         if self._tokenizer is None:
             return texts
         for leaf in set(range(len(texts))) - set(draft.parents):
-            path = _path(draft, leaf)
+            path = [n for n in _path(draft, leaf) if draft.token_ids[n] != ERASED_TOKEN_ID]
             ids = [*context, *(draft.token_ids[node] for node in path)]
             pieces = token_texts(self._tokenizer, ids)[-len(path) :]
             for node, piece in zip(path, pieces, strict=True):

@@ -7,18 +7,30 @@ workbench and the import job, from any thread.
 
 import logging
 import threading
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from app.services.trie_budget import (
+    DEFAULT_BUDGET_BYTES,
+    ROOM_SHARE,
+    Indexable,
+    LeftOut,
+    bytes_of,
+    choose,
+)
 from lookahead.draft import TokenSource
 from lookahead.segment import Segment, SegmentFormatError
-from lookahead.trie import MAX_TAIL_LENGTH, Trie
+from lookahead.trie import Trie
 from storage import Database, SegmentCache
 
-__all__ = ["TrieKeeper"]
+__all__ = ["CATCH_UP_LENGTH", "TrieKeeper"]
 
 logger = logging.getLogger(__name__)
 
+CATCH_UP_LENGTH = 32_768  # tokens that are sorted in before an answer, in some milliseconds
 _FIRST_BATCH_LENGTH = 250_000  # tokens before the Trie is told; later batches grow with the Trie
+_SORTED_LENGTH = 4_000_000  # tokens sorted in one go
 
 
 class TrieKeeper:
@@ -27,31 +39,54 @@ class TrieKeeper:
     Attributes:
         trie: the Trie. Read by anybody, changed only here.
         tokenizer_id: the row id of its tokenizer.
+        budget_bytes: memory that the Trie may take; what had to leave comes back with room.
     """
 
-    def __init__(self, database: Database, cache: SegmentCache, tokenizer_id: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        cache: SegmentCache,
+        tokenizer_id: int,
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
+    ) -> None:
         self._database = database
         self._cache = cache
         self.tokenizer_id = tokenizer_id
-        self._saved_segment: Segment | None = None
+        self.budget_bytes = budget_bytes
+        self._saved: list[tuple[Segment, str]] = []  # in the cache, under these names
+        self._cached_names: list[str] = []  # all that is in the cache, damaged ones too
         self._lock = threading.Lock()
         self._num_waiting = 0  # tokens saved that the Trie was not told of
         self._newest_id = 0  # of the sequences read so far
+        self._left_out: dict[int, int] = {}  # sequences without room: their tokens
         self.trie = self._load()
         self.reconcile()
 
+    @property
+    def left_out(self) -> LeftOut:
+        """What the budget keeps out of the Trie. It is in the database all the same."""
+        left_out = self._left_out
+        return LeftOut(len(left_out), sum(left_out.values()))
+
     def _load(self) -> Trie:
-        """The Trie of the cached segment, or an empty one."""
-        data = self._cache.load(self.tokenizer_id)
-        if data is None:
-            return Trie()
+        """The Trie of the cached segments that are whole; what was in others is missing."""
+        Trie.prepare()
+        end_place = 0
+        for name, data in self._cache.load(self.tokenizer_id):
+            self._cached_names.append(name)
+            try:
+                segment = Segment.from_bytes(data, end_place)
+            except SegmentFormatError as error:
+                logger.warning("a cached Trie segment is not usable and is rebuilt: %s", error)
+                continue
+            end_place = segment.log.end_place
+            self._saved.append((segment, name))
         try:
-            segment = Segment.from_bytes(data)
-        except SegmentFormatError as error:
-            logger.warning("the cached Trie segment is not usable and is rebuilt: %s", error)
+            return Trie.from_segments(segment for segment, _ in self._saved)
+        except ValueError as error:
+            logger.warning("the cached Trie is not usable and is rebuilt: %s", error)
+            self._saved.clear()
             return Trie()
-        self._saved_segment = segment
-        return Trie.from_segment(segment)
 
     def reconcile(self) -> None:
         """Make the Trie hold exactly what the database holds; may have to sort, or wait for it."""
@@ -60,30 +95,58 @@ class TrieKeeper:
 
     def _reconcile(self) -> None:
         self._num_waiting = 0
-        wanted = set(self._database.sequences.ids(self.tokenizer_id))
+        rows = self._database.sequences.to_index(self.tokenizer_id)
+        shown = [row[:4] for row in rows if not row[4]]
+        hidden = {row[0] for row in rows if row[4]}
+        wanted = self._choose(shown)
         held = self.trie.sequence_ids
-        self.trie.forget_many(held - wanted)
+        self.trie.forget_many(held - wanted - hidden)
+        self._hide_just(held & hidden)
         missing = wanted - held
-        if missing:
-            self.trie.add_many(
-                (sequence_id, TokenSource(kind), token_ids)
-                for sequence_id, kind, token_ids in self._database.sequences.all(
-                    self.tokenizer_id, after=min(missing) - 1
-                )
-                if sequence_id in missing
-            )
-        self._newest_id = max(wanted, default=0)
+        batch: list[tuple[int, TokenSource, Any]] = []
+        batch_length = 0
+        for sequence_id, kind, token_ids in (
+            self._database.sequences.all(self.tokenizer_id, after=min(missing, default=1) - 1)
+            if missing
+            else ()
+        ):
+            if sequence_id not in missing:
+                continue
+            batch.append((sequence_id, TokenSource(kind), token_ids))
+            batch_length += len(token_ids)
+            if batch_length > _SORTED_LENGTH:
+                self.trie.add_many(batch)
+                batch, batch_length = [], 0
+        self.trie.add_many(batch)
+        self._newest_id = rows[-1][0] if rows else 0
+
+    def _choose(self, shown: Sequence[Indexable]) -> set[int]:
+        """The sequences that are to be held; when something must leave, some room is made."""
+        if bytes_of(shown) <= ROOM_SHARE * self.budget_bytes:
+            self._left_out = {}
+        candidates = [row for row in shown if row[0] not in self._left_out]
+        if bytes_of(candidates) > self.budget_bytes:
+            wanted = choose(shown, ROOM_SHARE * self.budget_bytes)
+            self._left_out = {row[0]: row[2] for row in shown if row[0] not in wanted}
+            return wanted
+        self._left_out = {row[0]: row[2] for row in shown if row[0] in self._left_out}
+        return {row[0] for row in candidates}
+
+    def _hide_just(self, sequence_ids: set[int] | frozenset[int]) -> None:
+        hidden = self.trie.snapshot.hidden
+        self.trie.restore(hidden - sequence_ids)
+        self.trie.hide(sequence_ids - hidden)
 
     def catch_up(self) -> None:
         """Add what was saved since, as far as it can be done at once.
 
-        What would have to be sorted in, or waits for another thread's sort, is left to `tidy`:
+        What takes longer to sort in, or waits for another thread's sort, is left to `tidy`:
         somebody is waiting for an answer.
         """
         if not self._lock.acquire(blocking=False):
             return
         try:
-            room = MAX_TAIL_LENGTH - self.trie.statistics().tail_length
+            room = CATCH_UP_LENGTH
             rows = []
             for row in self._database.sequences.all(self.tokenizer_id, after=self._newest_id):
                 room -= len(row[2]) + 1  # and the border behind it
@@ -102,31 +165,66 @@ class TrieKeeper:
         if self._num_waiting > max(_FIRST_BATCH_LENGTH, self.trie.statistics().num_tokens):
             self.reconcile()
 
+    def hide(self, sequence_ids: Iterable[int]) -> None:
+        """Draft from deleted sequences no more, while that can be undone; unknown ones too."""
+        with self._lock:
+            self.trie.hide(self.trie.sequence_ids.intersection(sequence_ids))
+
+    def restore(self, sequence_ids: Iterable[int]) -> None:
+        """Draft again from sequences that were hidden; those dropped meanwhile are read anew."""
+        with self._lock:
+            self.trie.restore(self.trie.sequence_ids.intersection(sequence_ids))
+            self._reconcile()
+
     def forget(self, sequence_ids: Iterable[int]) -> None:
-        """Take deleted sequences out; those of other tokenizers are not here, and passed over."""
+        """Take deleted sequences out for good; those of other tokenizers are passed over."""
         with self._lock:
             self.trie.forget_many(self.trie.sequence_ids.intersection(sequence_ids))
 
-    def tidy(self) -> None:
-        """Housekeeping while nothing is asked; put off where another thread is at the Trie."""
+    def save_anew(self) -> bool:
+        """Leave nothing in the cache file that is not in the Trie any more; whether it is so."""
+        with self._lock:
+            return self._save()
+
+    def tidy(self) -> bool:
+        """A piece of housekeeping while nothing is asked; whether there is more to do.
+
+        Put off where another thread is at the Trie.
+        """
         if not self._lock.acquire(blocking=False):
-            return
+            return False
         try:
+            if self.trie.needs_merging:
+                self.trie.merge()
+                return True
             self._reconcile()
             if self.trie.needs_sealing:  # a short tail costs little when drafting
                 self.trie.seal()
+            if self.trie.needs_merging:
+                return True
+            self._save()
+            return False
         finally:
             self._lock.release()
-        self._save()
 
     def close(self) -> None:
-        """Sort everything into the segment and save it."""
+        """Sort everything into segments and save them."""
         with self._lock:
             self.trie.seal()
-        self._save()
+            self._save()
 
-    def _save(self) -> None:
-        segment = self.trie.segment
-        if segment is not self._saved_segment:
-            self._cache.save(self.tokenizer_id, segment.to_bytes())
-            self._saved_segment = segment
+    def _save(self) -> bool:
+        """Write the segments that are new, and drop those that are no more, from the cache."""
+        segments = self.trie.segments
+        names = {id(segment): name for segment, name in self._saved}
+        saved = [(one, names.get(id(one)) or uuid.uuid4().hex) for one in segments]
+        wanted_names = [name for _, name in saved]
+        if wanted_names == self._cached_names:
+            return True
+        if not self._cache.may_write():
+            return False
+        contents = {name: one.to_bytes() for one, name in saved if id(one) not in names}
+        if not self._cache.save(self.tokenizer_id, wanted_names, contents):
+            return False
+        self._saved, self._cached_names = saved, wanted_names
+        return True

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from app.services.trie_budget import DEFAULT_BUDGET_BYTES
 from lookahead.config import SAMPLING_RANGES, SamplingConfig
 from lookahead.events import GenerationStats
-from storage.records import StepRecord
+from storage.records import DocumentPassage, StepRecord
 
 __all__ = [
     "ANSWER_OVER",
@@ -53,6 +54,7 @@ class ServiceConfig:
         model: a folder, a hub id or a known name.
         strict: True, False, or None for what suits the device and dtype.
         context_length: tokens of context to use at most; None: all the model has.
+        trie_budget_bytes: memory that the Trie may take; the oldest history leaves it first.
         can_answer: False for imports alone: no weights are loaded, and answers that a running
             server is writing are left alone.
         idle_learning: whether the model may prepare drafts while nothing is asked.
@@ -65,6 +67,7 @@ class ServiceConfig:
     dtype: str = "auto"
     strict: bool | None = None
     context_length: int | None = None
+    trie_budget_bytes: int = DEFAULT_BUDGET_BYTES
     can_answer: bool = True
     idle_learning: bool = True
 
@@ -205,6 +208,7 @@ class AnswerSnapshot:
         notice: one sentence about what was done to make it fit ("" where nothing was).
         error: one sentence, set where `status` is "failed".
         is_stopping: somebody asked it to end; the model is asked whether to between two forwards.
+        passages: what was quoted from documents for it.
     """
 
     version: int
@@ -217,6 +221,7 @@ class AnswerSnapshot:
     notice: str = ""
     error: str = ""
     is_stopping: bool = False
+    passages: tuple[DocumentPassage, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -245,6 +250,7 @@ class ChatMessage:
         status: "streaming" (a job is writing it), "complete", "stopped" or "failed".
         numbers: of an answer that was finished; None for the user's messages.
         error: why an answer failed, in one sentence.
+        passages: what was quoted from documents for an answer; those deleted since are left out.
     """
 
     id: int
@@ -254,6 +260,7 @@ class ChatMessage:
     status: str
     numbers: AnswerNumbers | None = None
     error: str = ""
+    passages: tuple[DocumentPassage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +282,11 @@ class ImportSnapshot:
     Args:
         num_files_done: files looked at; `num_files_total`: files found so far.
         num_documents: files that were taken in. `num_tokens`: tokens in them.
-        skipped: (path, reason) of each file that was not; the paths are displayable.
+        skipped: (path, reason) of each file that was not taken in; the paths are displayable.
         current: displayable path of the file being read.
+        num_unchanged: files that had been taken in before and are as they were.
+        num_bytes_total: their sizes, once all are found.
+        seconds_left: about how long it will still take; None: not known (yet).
     """
 
     version: int
@@ -288,6 +298,9 @@ class ImportSnapshot:
     skipped: tuple[tuple[str, str], ...] = field(default=())
     current: str = ""
     error: str = ""
+    num_unchanged: int = 0
+    num_bytes_total: int = 0
+    seconds_left: float | None = None
 
     @property
     def is_over(self) -> bool:

@@ -13,8 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.prompting import Prompt, PromptBuilder, encode_text
+from app.prompting import Prompt, PromptBuilder, find_control_ids
+from app.retrieval import Retrieval
+from app.services.document_tokens import encode_batches, joined
 from app.services.engine import Engine, GenerationRequest
+from app.services.forgetting import purge_deleted
 from app.services.idle_learning import IdleLearning
 from app.services.learned_keeper import LearnedKeeper
 from app.services.stop_strings import StopStrings
@@ -24,7 +27,13 @@ from app.services.views import AnswerOptions, EngineState, ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event, GenerationStats
 from lookahead.learned import Learned
-from storage import Database, RecordExistsError, RecordNotFoundError, SegmentCache
+from storage import (
+    Database,
+    RecordDamagedError,
+    RecordExistsError,
+    RecordNotFoundError,
+    SegmentCache,
+)
 
 if TYPE_CHECKING:
     from lookahead import Session
@@ -45,6 +54,7 @@ class Workbench:
     Attributes:
         model: the loaded model. `prompts`: its PromptBuilder.
         keeper: the Trie of its tokenizer.
+        retrieval: finds passages of documents, and quotes them.
         import_tokenizer: a tokenizer of its own for the import thread.
     """
 
@@ -53,6 +63,7 @@ class Workbench:
         engine: Engine,
         config: ServiceConfig,
         database: Database,
+        cache: SegmentCache,
         show: Callable[[EngineState], None],
     ) -> None:
         state = EngineState("loading", f"Loading {config.model} …", config.model)
@@ -60,6 +71,7 @@ class Workbench:
         self._engine = engine
         self._config = config
         self._database = database
+        self._cache = cache
         self.model = engine.load(
             config,
             database.facts.for_model(config.model),
@@ -71,8 +83,8 @@ class Workbench:
         show(replace(state, detail="Opening the Trie …"))
         name = Path(config.model).name or config.model
         self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
-        cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
-        self.keeper = TrieKeeper(database, cache, self.tokenizer_id)
+        self.keeper = TrieKeeper(database, cache, self.tokenizer_id, config.trie_budget_bytes)
+        self.retrieval = Retrieval(database, tokenizer, self.tokenizer_id)
         self._kept = LearnedKeeper(database, self.model.fingerprint, self.model.vocab_size)
         self._idle_learning = IdleLearning(
             *(engine, self.model, self._kept, database),
@@ -82,6 +94,7 @@ class Workbench:
         )
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._indexed_up_to = 0  # document ids: those below have tokens, or yield none
+        self._indexing: Iterator[int] | None = None  # the document that is being indexed
 
     def begin(self) -> None:
         """What was deleted while this was being made was told to nobody: look once more."""
@@ -207,6 +220,7 @@ class Workbench:
             self.keeper.catch_up()
         return GenerationRequest(
             prompt_ids=prompt.token_ids,
+            document_ranges=prompt.document_ranges,
             decoding=DecodingConfig(max_new_tokens=options.max_new_tokens),
             sampling=self.sampling(options),
             session=session,
@@ -234,24 +248,42 @@ class Workbench:
 
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
-        if self._index_one_document():
+        purge_deleted(self._database, self._cache, self.keeper)
+        if self._index_a_piece():
             return True
-        self.keeper.tidy()
+        if self.keeper.tidy():
+            return True
         self._kept.save_if_due()
         return self._idle_learning.work()
 
-    def _index_one_document(self) -> bool:
-        """Index a document that was imported under another tokenizer; whether there was one."""
-        sources = self._database.sources
-        source_id = sources.next_without_sequence(self.tokenizer_id, after=self._indexed_up_to)
-        if source_id is None:
-            return False
-        self._indexed_up_to = source_id
-        with contextlib.suppress(RecordNotFoundError, RecordExistsError):  # deleted or indexed now
-            token_ids = encode_text(self.model.tokenizer, sources.text(source_id))
-            sources.add_sequence(source_id, token_ids, self.tokenizer_id)
-            self.keeper.expect(len(token_ids))
+    def _index_a_piece(self) -> bool:
+        """Go on with documents imported under another tokenizer; whether there was one."""
+        if self._indexing is None:
+            sources = self._database.sources
+            source_id = sources.next_without_sequence(self.tokenizer_id, after=self._indexed_up_to)
+            if source_id is None:
+                return False
+            self._indexed_up_to = source_id
+            self._indexing = self._index_document(source_id)
+        # deleted or indexed in this moment, or damaged: then there is nothing to index
+        with contextlib.suppress(RecordNotFoundError, RecordExistsError, RecordDamagedError):
+            if next(self._indexing, None) is not None:
+                return True
+        self._indexing = None
         return True
+
+    def _index_document(self, source_id: int) -> Iterator[int]:
+        """Index one document; yields between batches, so that nobody waits for a long one."""
+        sources, tokenizer = self._database.sources, self.model.tokenizer
+        batches = []
+        for batch in encode_batches(
+            tokenizer, sources.text(source_id), find_control_ids(tokenizer)
+        ):
+            batches.append(batch)
+            yield len(batches)
+        token_ids = joined(batches)
+        sources.add_sequence(source_id, token_ids, self.tokenizer_id)
+        self.keeper.expect(len(token_ids))
 
     def close(self) -> None:
         """Save what was learned and give the memory back."""

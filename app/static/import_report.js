@@ -1,32 +1,52 @@
-// The import: a line, a progress bar while it runs, and what was skipped and why. All put in as text.
+// The import: a line with what can be done, a progress bar, and what was skipped and why. All put
+// in as text. Triggers 'cancel_import', 'resume_import' and 'dismiss_import'.
 const line = element.querySelector('p');
 const bar = element.querySelector('progress');
 const details = element.querySelector('details');
 const summary = element.querySelector('summary');
-const list = element.querySelector('ul');
+const reasonList = element.querySelector('.reasons');
+const skippedList = element.querySelector('.skipped');
+const buttons = { cancel: 'running', resume: 'unfinished', dismiss: 'unfinished' };
+
+function item(text) {
+  const made = document.createElement('li');
+  made.textContent = text;
+  return made;
+}
+
+function skippedItem({ name, reason }) {
+  const made = item('');
+  const file = document.createElement('span');
+  file.className = 'file';
+  file.textContent = name;
+  made.append(file, ` ${reason}`);
+  return made;
+}
 
 function show() {
-  const { text, done, total, skipped, more_skipped: more } = props.value;
+  const { text, state, done, total, reasons, skipped, more_skipped: more } = props.value;
   line.textContent = text;
   bar.hidden = total === 0;
   bar.max = Math.max(total, 1);
   bar.value = done;
+  for (const [name, when] of Object.entries(buttons)) {
+    const button = element.querySelector(`.${name}`);
+    button.disabled = false;
+    button.hidden = state !== when;
+  }
   details.hidden = skipped.length === 0;
   summary.textContent = `Skipped files (${(skipped.length + more).toLocaleString('en')})`;
-  list.replaceChildren(...skipped.map(({ name, reason }) => {
-    const item = document.createElement('li');
-    const file = document.createElement('span');
-    file.className = 'file';
-    file.textContent = name;
-    item.append(file, ` ${reason}`);
-    return item;
-  }));
-  if (more > 0) {
-    const item = document.createElement('li');
-    item.textContent = `and ${more.toLocaleString('en')} more`;
-    list.append(item);
-  }
+  reasonList.replaceChildren(...reasons.map(item));
+  skippedList.replaceChildren(...skipped.map(skippedItem));
+  if (more > 0) skippedList.append(item(`and ${more.toLocaleString('en')} more`));
 }
 
+for (const name of Object.keys(buttons)) {
+  const button = element.querySelector(`.${name}`);
+  button.addEventListener('click', () => {
+    button.disabled = true; // until the next picture
+    trigger(`${name}_import`, {});
+  });
+}
 watch('value', show);
 show();

@@ -41,11 +41,14 @@ class ByteTokenizer:
 
     def __call__(
         self,
-        text: str,
+        text: str | list[str],
         add_special_tokens: bool = True,
         split_special_tokens: bool = False,
         verbose: bool = True,
-    ) -> dict[str, list[int]]:
+    ) -> dict[str, list[Any]]:
+        if isinstance(text, list):
+            whole = (self(piece, split_special_tokens=split_special_tokens) for piece in text)
+            return {"input_ids": [encoded["input_ids"] for encoded in whole]}
         known = [c for c, i in CONTROLS.items() if i == THINK or not split_special_tokens]
         ids: list[int] = []
         for piece in re.split(f"({'|'.join(map(re.escape, known))})", text):

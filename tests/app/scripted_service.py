@@ -2,14 +2,17 @@
 
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from app.importing import SkippedFile
 from app.services.comparison import ComparisonSnapshot
 from app.services.errors import BusyError, EngineNotReadyError, NothingToAnswerError
+from app.services.forgetting import RecentDeletion
+from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.step_views import StepDetails
 from app.services.views import (
@@ -21,7 +24,7 @@ from app.services.views import (
     EngineState,
 )
 from storage.errors import RecordNotFoundError
-from storage.records import Conversation, Source
+from storage.records import Conversation, DeletedKind, Source
 from tests.app.scripted_steps import ORIGINS, scripted_answer, scripted_details
 
 NUMBERS = AnswerNumbers(
@@ -56,6 +59,32 @@ class ScriptedImportJob(ImportJob):
         self.cancelled.set()
 
 
+class ScriptedImports:
+    """The imports of a scripted service: what was not finished is set by the test."""
+
+    def __init__(self, service: "ScriptedService") -> None:
+        self._service = service
+        self.request: ImportRequest | None = None
+        self.folder_uris: list[str] = []
+
+    def unfinished(self) -> ImportRequest | None:
+        return self.request
+
+    def resume(self) -> ScriptedImportJob:
+        assert self.request is not None
+        request, self.request = self.request, None
+        return self._service.import_paths(request.paths)
+
+    def dismiss(self) -> None:
+        self.request = None
+
+    def folders(self) -> list[str]:
+        return self.folder_uris
+
+    def remove_folder(self, uri: str) -> None:
+        self.folder_uris = [folder for folder in self.folder_uris if folder != uri]
+
+
 class ScriptedService:
     """Answers word by word; with 0 seconds a word each job is left to the test (`job.show`).
 
@@ -81,8 +110,12 @@ class ScriptedService:
         self.may_learn_while_idle = True
         self.is_idle_learning_on = True
         self.uploaded_paths: list[Path] = []
+        self.not_uploaded: list[SkippedFile] = []
+        self.imports = ScriptedImports(self)
         self.sources: list[Source] = []
         self.completed: list[tuple[list[dict[str, str]], AnswerOptions]] = []
+        self.chats_with_documents: set[int] = set()
+        self.deletions: list[tuple[RecentDeletion, Callable[[], None]]] = []
         self._num_messages = 0
 
     def start(self) -> None: ...
@@ -102,7 +135,29 @@ class ScriptedService:
 
     def delete_conversation(self, conversation_id: int) -> None:
         self.messages(conversation_id)
-        del self.chats[conversation_id]
+        chat = self.chats.pop(conversation_id)
+        self._deleted(
+            "conversation",
+            [conversation_id],
+            chat[0].title,
+            lambda: self.chats.update({conversation_id: chat}),
+        )
+
+    def _deleted(
+        self, kind: DeletedKind, ids: Sequence[int], name: str, bring_back: Callable[[], None]
+    ) -> None:
+        self.deletions.insert(0, (RecentDeletion(kind, tuple(ids), name, 300.0), bring_back))
+
+    def recent_deletions(self) -> list[RecentDeletion]:
+        return [deletion for deletion, _ in self.deletions]
+
+    def undo(self, kind: DeletedKind, ids: Sequence[int]) -> None:
+        for place, (deletion, bring_back) in enumerate(self.deletions):
+            if (deletion.kind, deletion.ids) == (kind, tuple(ids)):
+                del self.deletions[place]
+                bring_back()
+                return
+        raise RecordNotFoundError("This cannot be brought back any more.")
 
     def running_job(self, conversation_id: int) -> AnswerJob | None:
         for job in self.jobs:
@@ -110,7 +165,22 @@ class ScriptedService:
                 return job
         return None
 
-    def ask(self, conversation_id: int | None, text: str, options: AnswerOptions) -> AnswerJob:
+    def uses_documents(self, conversation_id: int) -> bool:
+        self.messages(conversation_id)
+        return conversation_id in self.chats_with_documents
+
+    def use_documents(self, conversation_id: int, is_used: bool) -> None:
+        self.messages(conversation_id)
+        (set.add if is_used else set.discard)(self.chats_with_documents, conversation_id)
+
+    def ask(
+        self,
+        conversation_id: int | None,
+        text: str,
+        options: AnswerOptions,
+        *,
+        uses_documents: bool | None = None,
+    ) -> AnswerJob:
         if not text.strip():
             raise NothingToAnswerError("The message is empty. Write something first.")
         if conversation_id is None:
@@ -122,6 +192,8 @@ class ScriptedService:
         self.messages(conversation_id)
         if self.running_job(conversation_id):
             raise BusyError("This chat is still being answered. Wait for it, or press Stop.")
+        if uses_documents is not None:
+            self.use_documents(conversation_id, uses_documents)
         self._add_message(conversation_id, "user", text, "complete")
         answer = self._add_message(conversation_id, "assistant", "", "streaming")
         job = AnswerJob(conversation_id, answer.id, options, lambda _: None)
@@ -237,9 +309,12 @@ class ScriptedService:
         self.import_job.show(status="running", num_files_total=len(paths))
         return self.import_job
 
-    def import_uploads(self, paths: Sequence[Path], *, is_deeper: bool) -> ScriptedImportJob:
-        self.uploaded_paths = list(paths)
-        return self.import_paths(paths, is_deeper=is_deeper)
+    def import_uploads(
+        self, folder: Path, skipped: Sequence[SkippedFile] = (), *, is_deeper: bool = False
+    ) -> ScriptedImportJob:
+        self.uploaded_paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        self.not_uploaded = list(skipped)
+        return self.import_paths(self.uploaded_paths, is_deeper=is_deeper)
 
     def running_import(self) -> ScriptedImportJob | None:
         job = self.import_job
@@ -248,8 +323,14 @@ class ScriptedService:
     def documents(self) -> list[Source]:
         return list(self.sources)
 
-    def delete_document(self, source_id: int) -> None:
-        kept = [source for source in self.sources if source.id != source_id]
-        if len(kept) == len(self.sources):
-            raise RecordNotFoundError(f"There is no document {source_id} any more.")
+    def delete_documents(self, source_ids: Sequence[int]) -> None:
+        before = list(self.sources)
+        kept = [source for source in before if source.id not in source_ids]
+        if len(kept) + len(source_ids) > len(before):
+            raise RecordNotFoundError(f"There is no document {min(source_ids)} any more.")
         self.sources = kept
+        name = next(source.name for source in before if source.id in source_ids)
+        self._deleted("document", source_ids, name, lambda: setattr(self, "sources", before))
+
+    def delete_document(self, source_id: int) -> None:
+        self.delete_documents([source_id])

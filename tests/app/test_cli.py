@@ -223,7 +223,9 @@ def service(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedService]:
     monkeypatch.setitem(sys.modules, "app.services.chat_service", module)
     monkeypatch.setattr(cli, "prepare_model", lambda *_, **__: Path())
     waiting = ImportSnapshot(0, "waiting")
-    running = ImportSnapshot(1, "running", num_files_done=1, num_files_total=3, num_tokens=1234)
+    running = ImportSnapshot(
+        1, "running", num_files_done=1, num_files_total=3, num_tokens=1234, seconds_left=130.0
+    )
     done = ImportSnapshot(
         2, "complete", 3, 3, num_documents=2, num_tokens=5678, skipped=(("x.bin", "binary"),)
     )
@@ -237,7 +239,10 @@ def test_import_tells_progress_and_what_was_skipped(
     assert cli.main(["import", str(tmp_path)]) == 0
     told = capsys.readouterr()
     assert told.out == "Imported 2 of 3 files, 5,678 tokens.\n"
-    assert "Loading the weights\nImporting: 1 of 3 files, 1,234 tokens\n" in told.err
+    assert (
+        "Loading the weights\nImporting: 1 of 3 files, 1,234 tokens, about 2 minutes left\n"
+        in told.err
+    )
     assert "Skipped x.bin: binary\n" in told.err
     assert service.events == ["start", f"import {tmp_path.name}", "close"]
 
@@ -245,6 +250,21 @@ def test_import_tells_progress_and_what_was_skipped(
 def test_import_can_be_deeper(service: type[ScriptedService], tmp_path: Path) -> None:
     assert cli.main(["import", str(tmp_path), "--deeper"]) == 0
     assert f"import {tmp_path.name} deeper" in service.events
+
+
+def test_an_interrupted_import_says_how_to_go_on(
+    service: type[ScriptedService],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(service.job, "wait_for_change", interrupt)
+    assert cli.main(["import", str(tmp_path)]) == 130
+    assert "The same command goes on" in capsys.readouterr().err
+    assert service.events[-1] == "close"
 
 
 def test_import_prints_json_alone_on_stdout(

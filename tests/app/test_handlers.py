@@ -187,12 +187,21 @@ def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) ->
     """Gradio's own says "Value -1 is less than minimum value 0."."""
     from app.compare_handlers import CompareHandlers
     from app.demo_handlers import DemoHandlers
+    from app.document_handlers import DocumentHandlers
     from app.settings_handlers import SettingsHandlers
+    from app.trie_handlers import TrieHandlers
     from app.ui import build_page
+    from app.undo_handlers import UndoHandlers
+    from app.uploads import Uploads
 
     service: Any = handlers._service
     page = build_page(
-        *(handlers, DemoHandlers(service, handlers), CompareHandlers(service)),
+        handlers,
+        DemoHandlers(service, handlers),
+        CompareHandlers(service),
+        DocumentHandlers(service, handlers.panel, Uploads(Path())),
+        UndoHandlers(service, handlers),
+        TrieHandlers(service),
         SettingsHandlers(service),
     )
     fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
@@ -453,111 +462,27 @@ def test_a_tab_that_comes_into_sight_again_is_told_anew_by_one_watcher(
     assert again == {**line, "wake": line["wake"] + 1}
 
 
-def test_a_typed_folder_is_imported(
-    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
+def test_a_new_chat_gets_the_switch_of_documents_with_its_question(
+    handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    assert handlers.import_folder(f' "{tmp_path}" ') == ""
-    assert service.imported_paths == [tmp_path]
-    assert not service.is_import_deeper
-    handlers.import_folder(f"{tmp_path}", True)
-    assert service.is_import_deeper
+    view = TabView()
+    assert handlers.document_switch(view) is False
+    handlers.use_documents(view, True)
+    handlers.ask(view, "Where?", True, 0.0, 64, True)
+    assert view.conversation_id is not None
+    assert service.uses_documents(view.conversation_id)
+    assert handlers.document_switch(view) is True
+    assert handlers.document_switch(TabView()) is False
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        ("", "Type the path"),
-        ("notes", "whole path"),
-        ("/no/such/folder", "no folder or file"),
-        ("/" + "x" * 300, "no folder or file"),
-        ("~no-such-user/notes", "home folder"),
-        ("/a\0b", "NUL"),
-        ("/no/note\udce9", "no folder or file /no/note\\?"),
-    ],
-)
-def test_a_path_that_cannot_be_imported_is_refused_in_words(
-    handlers: PageHandlers, service: ScriptedService, typed: str, said: str
+def test_the_switch_of_documents_is_kept_without_a_question(
+    handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    with pytest.warns(UserWarning, match=said):
-        assert is_skipped(handlers.import_folder(typed))
-    assert service.import_job is None
-
-
-def test_a_path_is_said_as_text_and_not_as_markup(handlers: PageHandlers) -> None:
-    """The page would render it."""
-    with pytest.warns(UserWarning, match=r"folder or file /no/&lt;b&gt;'s such\."):
-        handlers.import_folder("/no/<b>'s such")
-
-
-def test_a_document_is_deleted(handlers: PageHandlers, service: ScriptedService) -> None:
-    service.sources = [document(1, "a.md"), document(2, "b.md")]
-    documents, panel = handlers.delete_document(TabView(), event(id=1))
-    assert [shown["name"] for shown in documents] == ["b.md"]
-    assert is_skipped(panel)
-    assert [source.id for source in service.sources] == [2]
-
-
-@pytest.mark.parametrize(
-    ("data", "said"), [({"id": 5}, "no document 5"), ({"id": "1"}, "unexpected")]
-)
-def test_a_document_that_is_gone_is_said_to_be(
-    handlers: PageHandlers, service: ScriptedService, data: dict[str, Any], said: str
-) -> None:
-    service.sources = [document(1, "a.md")]
-    with pytest.warns(UserWarning, match=said):
-        assert all(map(is_skipped, handlers.delete_document(TabView(), event(**data))))
-    assert len(service.sources) == 1
-
-
-def test_a_running_import_does_not_bring_a_deleted_document_back(
-    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
-) -> None:
-    """Each look at an import once showed the documents as they were when it began."""
-    service.sources = [document(1, "a.md")]
-    handlers.import_files([str(tmp_path / "b.md")])
-    job = service.import_job
-    assert job is not None
-
-    async def watch() -> list[Any]:
-        updates = handlers.watch_import()
-        seen = [await anext(updates)]
-        handlers.delete_document(TabView(), event(id=1))
-        job.show(num_files_done=1)
-        return [*seen, await anext(updates)]
-
-    first, second = asyncio.run(watch())
-    assert [shown["name"] for shown in first[1]] == ["a.md"]
-    assert is_skipped(second[1])
-
-
-def test_an_import_is_watched_to_its_end_and_its_report_stays(
-    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
-) -> None:
-    handlers.import_files([str(tmp_path / "a.md")])
-    job = service.import_job
-    assert job is not None
-
-    async def watch() -> list[Any]:
-        updates = handlers.watch_import()
-        seen = [await anext(updates)]
-        job.show(num_files_done=1, skipped=(("/x.png", "not text"),))
-        seen.append(await anext(updates))
-        job.show(status="complete", num_documents=1, num_tokens=10)
-        return seen + await collect(updates)
-
-    seen = asyncio.run(watch())
-    assert [update[2]["visible"] for update in seen] == [True, True, False]
-    assert seen[1][0]["skipped"] == [{"name": "/x.png", "reason": "not text"}]
-    assert seen[-1][0]["text"] == "Imported: 1 document, 10 tokens; 1 skipped."
-    (again,) = asyncio.run(collect(handlers.watch_import()))
-    assert again[0] == seen[-1][0]
-
-
-def test_cancel_reaches_the_running_import(
-    handlers: PageHandlers, service: ScriptedService, tmp_path: Path
-) -> None:
-    handlers.cancel_import()
-    handlers.import_files([str(tmp_path)])
-    handlers.cancel_import()
-    assert service.import_job is not None
-    assert service.import_job.is_cancelled
+    view = ask(handlers, "Where?")
+    assert handlers.document_switch(view) is False
+    handlers.use_documents(view, True)
+    assert handlers.document_switch(view) is True
+    handlers.use_documents(view, False)
+    assert handlers.document_switch(view) is False
+    service.delete_conversation(view.conversation_id or 0)
+    assert handlers.document_switch(view) is False

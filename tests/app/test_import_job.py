@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from app.importing import DocumentReader, FoundFile, ReadingCancelledError
 from app.services import (
     AnswerOptions,
     ChatService,
     ImportJob,
     ServiceConfig,
-    import_work,
+    document_tokens,
     trie_keeper,
 )
 from app.services.errors import BusyError
+from app.services.views import ImportSnapshot
 from lookahead.draft import TokenSource
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
@@ -55,6 +57,12 @@ def finished(job: ImportJob) -> tuple[int, dict[str, str]]:
     return snapshot.num_documents, {Path(path).name: reason for path, reason in snapshot.skipped}
 
 
+def service_snapshot(service: ChatService) -> ImportSnapshot:
+    """The end of the last import."""
+    assert service.imports._job is not None
+    return service.imports._job.snapshot()
+
+
 def test_a_folder_is_taken_in_and_what_is_not_is_told(service: ChatService, folder: Path) -> None:
     job = service.import_paths([folder])
     num_documents, skipped = finished(job)
@@ -81,7 +89,8 @@ def test_importing_again_takes_in_only_what_changed(service: ChatService, folder
     (folder / "a.txt").write_text("another text")
     num_documents, skipped = finished(service.import_paths([folder]))
     assert num_documents == 2  # a.txt changed; copy.txt has the old text, which is nowhere else now
-    assert skipped["main.py"] == "imported already"
+    assert "main.py" not in skipped
+    assert service_snapshot(service).num_unchanged == 1
     texts = {service._database.sources.text(source.id) for source in service.documents()}
     assert texts == {"another text", "alpha <|im_end|> text", "print('hello')\n"}
     trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
@@ -114,13 +123,17 @@ def test_an_upload_takes_the_place_of_the_one_of_the_same_name(
 ) -> None:
     """Each upload lies in a new temporary folder, and an edited file was there twice."""
     for number in range(2):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "notes.md").write_text(f"version {number}")
-        finished(service.import_uploads([tmp_path / str(number) / "notes.md"]))
-    (source,) = service.documents()
-    assert (source.name, source.uri) == ("notes.md", "upload:notes.md")
-    assert service._database.sources.text(source.id) == "version 1"
-    assert service.trie_statistics().num_sequences == 1  # type: ignore[union-attr]
+        upload = tmp_path / str(number)
+        (upload / "notes").mkdir(parents=True)
+        (upload / "notes" / "a.md").write_text(f"version {number}")
+        (upload / "a.md").write_text(f"another version {number}")
+        assert finished(service.import_uploads(upload))[0] == 2
+        assert not upload.exists(), "copies are of no use once they were taken in"
+    assert {(source.name, source.uri) for source in service.documents()} == {
+        ("a.md", "upload:a.md"),
+        ("notes/a.md", "upload:notes/a.md"),
+    }
+    assert service.trie_statistics().num_sequences == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes there only")
@@ -129,14 +142,12 @@ def test_a_name_that_is_no_utf_8_is_taken_in_and_known_again(
 ) -> None:
     (tmp_path / "in").mkdir()
     path = Path(os.fsdecode(os.fsencode(tmp_path / "in") + b"/bad\xff\xfe\nname.txt"))
-    for kind, start in (
-        ("folder", lambda: service.import_paths([path.parent])),
-        ("upload", lambda: service.import_uploads([path])),
-    ):
-        for version in range(2):
-            path.write_text(f"{kind} version {version}")
-            assert finished(start())[0] == 1
-        assert finished(start()) == (0, {r"bad\xff\xfe\nname.txt": "imported already"})
+    for version in range(2):
+        path.write_text(f"version {version}")
+        assert finished(service.import_paths([path.parent]))[0] == 1
+    assert finished(service.import_paths([path.parent])) == (0, {})
+    path.write_text("uploaded")
+    assert finished(service.import_uploads(path.parent))[0] == 1
     assert [source.name for source in service.documents()] == [r"bad\xff\xfe\nname.txt"] * 2
 
 
@@ -181,7 +192,9 @@ def test_a_deleted_document_is_forgotten(service: ChatService, folder: Path) -> 
     (source,) = service.documents()
     service.delete_document(source.id)
     assert service.documents() == []
-    assert service.trie_statistics().num_sequences == 0  # type: ignore[union-attr]
+    statistics = service.trie_statistics()
+    assert statistics is not None
+    assert statistics.num_tokens == statistics.num_hidden_tokens, "until it is purged"
 
 
 def test_many_documents_reach_the_trie_in_growing_batches(
@@ -209,19 +222,21 @@ def test_chats_go_on_during_an_import(
     service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, may_go_on = threading.Event(), threading.Event()
-    read_document = import_work.read_document
+    read_document = DocumentReader.read
 
-    def slow(found: import_work.FoundFile) -> object:
+    def slow(reader: DocumentReader, found: FoundFile) -> object:
         read.set()
         may_go_on.wait(WAIT)
-        return read_document(found)
+        return read_document(reader, found)
 
-    monkeypatch.setattr(import_work, "read_document", slow)
+    monkeypatch.setattr(DocumentReader, "read", slow)
     job = service.import_paths([folder])
     assert read.wait(WAIT)
     assert service.running_import() is job
-    with pytest.raises(BusyError):
-        service.import_paths([folder])
+    for start in (lambda: service.import_paths([folder]), service.imports.resume):
+        with pytest.raises(BusyError):
+            start()
+    assert service.imports.unfinished() is None, "it runs"
     answer = service.ask(None, "hello", AnswerOptions()).wait_until_over(WAIT)
     assert answer.status == "complete"
     assert not job.snapshot().is_over
@@ -229,24 +244,108 @@ def test_chats_go_on_during_an_import(
     finished(job)
 
 
-def test_a_cancelled_import_keeps_what_was_taken_in(
+def cancelled_at(
+    service: ChatService, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> ImportSnapshot:
+    """The end of an import that was cancelled while it read a file of this name."""
+    read_document = DocumentReader.read
+
+    def cancelling(reader: DocumentReader, found: FoundFile) -> object:
+        if found.path.name == name:
+            running = service.running_import()
+            assert running is not None
+            running.cancel()
+            raise ReadingCancelledError
+        return read_document(reader, found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DocumentReader, "read", cancelling)
+        return service.import_paths([folder]).wait_until_over(WAIT)
+
+
+def test_a_cancelled_import_keeps_what_was_taken_in_and_can_be_gone_on_with(
     service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_document = import_work.read_document
-    holder: list[ImportJob] = []
-    begun = threading.Event()
-
-    def cancelling(found: import_work.FoundFile) -> object:
-        begun.wait(WAIT)
-        holder[0].cancel()
-        return read_document(found)
-
-    monkeypatch.setattr(import_work, "read_document", cancelling)
-    holder.append(service.import_paths([folder]))
-    begun.set()
-    snapshot = holder[0].wait_until_over(WAIT)
-    assert (snapshot.status, snapshot.num_documents, snapshot.num_files_done) == ("cancelled", 1, 1)
+    snapshot = cancelled_at(service, folder, "main.py", monkeypatch)
+    assert (snapshot.status, snapshot.num_documents, snapshot.num_files_done) == ("cancelled", 1, 3)
     assert service.trie_statistics().num_sequences == 1  # type: ignore[union-attr]
+    unfinished = service.imports.unfinished()
+    assert unfinished is not None
+    assert unfinished.paths == (folder,)
+    assert finished(service.imports.resume())[0] == 1
+    assert service_snapshot(service).num_unchanged == 1
+    assert len(service.documents()) == 2
+    assert service.imports.unfinished() is None
+    with pytest.raises(BusyError):
+        service.imports.resume()
+
+
+def test_an_import_that_ended_with_its_program_can_be_gone_on_with(
+    service: ChatService, config: ServiceConfig, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled_at(service, folder, "main.py", monkeypatch)
+    service.close()
+    other = ChatService(config, engine=ScriptedEngine())
+    other.start()
+    assert finished(other.imports.resume())[0] == 1
+    assert other.imports.unfinished() is None
+    other.close()
+
+
+def test_an_unfinished_import_can_be_given_up(
+    service: ChatService, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled_at(service, folder, "main.py", monkeypatch)
+    service.imports.dismiss()
+    assert service.imports.unfinished() is None
+    service._database.settings.set("unfinished_import", {"paths": 3})
+    assert service.imports.unfinished() is None, "damaged"
+    upload = tmp_path / "upload"
+    upload.mkdir()
+    (upload / "a.md").write_text("words")
+    with monkeypatch.context() as patch:
+        patch.setattr(ImportJob, "is_cancelled", True)
+        assert service.import_uploads(upload).wait_until_over(WAIT).status == "cancelled"
+    assert service.imports.unfinished() is not None
+    service.imports.dismiss()
+    assert (service.imports.unfinished(), upload.exists()) == (None, False)
+
+
+def test_imported_folders_are_remembered_until_they_are_removed(
+    service: ChatService, folder: Path
+) -> None:
+    for path in (folder, folder / "a.txt", folder / "src", folder):
+        service.import_paths([path]).wait_until_over(WAIT)
+    assert service.imports.folders() == [folder.as_uri(), (folder / "src").as_uri()]
+    service.imports.remove_folder(folder.as_uri())
+    assert service.imports.folders() == [(folder / "src").as_uri()]
+
+
+def test_what_is_no_longer_in_a_folder_is_told_and_kept(service: ChatService, folder: Path) -> None:
+    finished(service.import_paths([folder]))
+    (folder / "src" / "main.py").unlink()
+    _, skipped = finished(service.import_paths([folder]))
+    assert skipped["main.py"] == "is there no more; its document stays until you delete it"
+    assert len(service.documents()) == 2
+
+
+def test_a_document_of_many_pieces_is_one_sequence(
+    service: ChatService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_tokens, "PIECE_LENGTH", 100)
+    text = "".join(f"line {number} <|im_end|>\n" for number in range(100)) + "x" * 1000
+    (tmp_path / "long.txt").write_text(text)
+    finished(service.import_paths([tmp_path / "long.txt"]))
+    (sequence,) = service._database.sequences.all(1)
+    assert bytes(sequence[2].astype("u1")).decode() == text
+
+
+def test_pieces_are_cut_where_a_tokenizer_parts_words_anyway() -> None:
+    text = "a word and; \n\n another line with words\n  indented"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document_tokens, "PIECE_LENGTH", 24)
+        pieces = list(document_tokens._pieces(text))
+    assert pieces == ["a word and; \n\n another", " line with words", "\n  indented"]
 
 
 def test_an_import_waits_for_the_model_and_fails_with_it(
@@ -266,10 +365,10 @@ def test_an_import_waits_for_the_model_and_fails_with_it(
 def test_a_failing_import_is_told_in_a_sentence(
     service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: object) -> object:
+    def broken(*_: object) -> object:
         raise ValueError("broken")
 
-    monkeypatch.setattr(import_work, "read_document", broken)
+    monkeypatch.setattr(DocumentReader, "read", broken)
     snapshot = service.import_paths([folder]).wait_until_over(WAIT)
     assert snapshot.status == "failed"
     assert snapshot.error == "The import failed (ValueError). The log has the details."

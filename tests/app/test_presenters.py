@@ -14,9 +14,8 @@ from app.services.views import (
     AnswerStatus,
     ChatMessage,
     EngineState,
-    ImportSnapshot,
 )
-from storage.records import Conversation, Source
+from storage.records import Conversation, DocumentPassage
 from tests.app.scripted_service import NOW, NUMBERS, READY
 
 QUESTION = ChatMessage(1, 7, "user", "Is `List<String>` fine?", "complete")
@@ -69,13 +68,8 @@ def test_a_question_has_nothing_left_for_markdown_html_or_formulas(text: str) ->
 def test_a_name_that_is_not_utf8_can_be_sent_to_the_page() -> None:
     """One such name in a report ended the event stream of every tab."""
     name = "note\udce9.png"
-    skipped = ImportSnapshot(1, "complete", skipped=((f"/x/{name}", f"the same as {name}"),))
     failed = replace(ANSWER, status="failed", error=name)
     for shown in (
-        presenters.import_report(skipped),
-        presenters.import_report(ImportSnapshot(1, "running", current=name)),
-        presenters.import_report(ImportSnapshot(1, "failed", error=name)),
-        presenters.document_list([Source(1, "document", None, name, name, "0", 1, 1, False, NOW)]),
         presenters.engine_line(EngineState("failed", name, name)),
         presenters.engine_line(replace(READY, model=name, detail=name)),
         presenters.chat_list([Conversation(1, name, None, NOW, NOW)], 1),
@@ -159,8 +153,6 @@ def test_titles_and_names_turn_round_nothing_of_the_page() -> None:
     shown = "atxt.exe b \u05e9"
     chats = presenters.chat_list([Conversation(1, name, None, NOW, NOW)], None)
     assert chats["chats"][0]["title"] == shown
-    source = Source(1, "document", None, name, "file:///a", "0", 1, 1, False, NOW)
-    assert presenters.document_list([source])[0]["name"] == shown
 
 
 def test_slow_answers_show_a_decimal() -> None:
@@ -188,44 +180,32 @@ def test_the_status_line_is_the_sentence_of_the_engine_until_it_is_ready() -> No
     assert ready["more"] == f"{READY.detail} {READY.mode_reason}"
 
 
-@pytest.mark.parametrize(
-    ("status", "line"),
-    [
-        ("waiting", "Waiting until the model is ready …"),
-        ("running", "Reading 3 of 10 files: b.md"),
-        ("complete", "Imported: 2 documents, 1,200 tokens; 1 skipped."),
-        ("cancelled", "Cancelled. Taken in before that: 2 documents, 1,200 tokens; 1 skipped."),
-        (
-            "failed",
-            "The import failed: Disk full. Taken in before that: 2 documents, 1,200 tokens.",
-        ),
-    ],
-)
-def test_the_import_report_says_what_was_taken_in(status: Any, line: str) -> None:
-    report = presenters.import_report(
-        ImportSnapshot(
-            5, status, 3, 10, 2, 1200, (("/x/a.png", "not text"),), "/x/b.md", "Disk full."
-        )
-    )
-    assert report["text"] == line
-    assert report["skipped"] == [{"name": "/x/a.png", "reason": "not text"}]
-
-
-def test_an_uploaded_file_is_named_as_people_know_it() -> None:
-    snapshot = ImportSnapshot(1, "complete", skipped=(("/tmp/x/0a/a.png", "r"), ("/y/b.png", "r")))
-    report = presenters.import_report(snapshot, upload_folder="/tmp/x")
-    assert [skipped["name"] for skipped in report["skipped"]] == ["a.png", "/y/b.png"]
-
-
-def test_a_long_list_of_skipped_files_is_cut_and_counted() -> None:
-    skipped = tuple((f"{number}.png", "not text") for number in range(1000))
-    report = presenters.import_report(ImportSnapshot(1, "complete", skipped=skipped))
-    assert len(report["skipped"]) + report["more_skipped"] == 1000
-    assert report["more_skipped"] > 0
-
-
-def test_documents_are_listed_with_their_length() -> None:
-    source = Source(1, "document", None, "a.md", "/x/a.md", "0", 10, 1, False, NOW)
-    assert presenters.document_list([source]) == [
-        {"id": 1, "name": "a.md", "uri": "/x/a.md", "length": "1 token"}
+def test_passages_stand_folded_under_the_numbers_and_none_of_their_signs_is_markup() -> None:
+    hostile = "</blockquote></details><img src=x> **b** $$x$$\n\n    code | a |\n`c`"
+    given = DocumentPassage(3, "docs/<b>bees</b>.md", "file:///x", 10, 20, hostile)
+    other = replace(given, start=30, text="second")
+    message = replace(ANSWER, passages=(given, other))
+    (shown,) = presenters.chatbot_messages([message])
+    answer, below = (block["text"] for block in shown["content"])
+    assert answer == "It is."
+    line, quoted = below.split("\n\n")
+    assert html.unescape(line) == LINE
+    assert "\n" not in quoted
+    tags = re.findall(r"<[^>]*>", quoted)
+    passage = ["<p>", "</p>", "<blockquote>", "</blockquote>"]
+    assert tags == ["<details>", "<summary>", "</summary>", *passage, *passage, "</details>"]
+    assert not set("*`$|\\") & set(re.sub(r"&#\d+;", "", quoted))
+    texts = [html.unescape(text) for text in re.split(r"(?:<[^>]*>)+", quoted) if text]
+    assert texts == [
+        "Given 2 passages: b>.md",  # what stands behind the last slash
+        "[1] docs/<b>bees</b>.md",
+        hostile,
+        "[2] docs/<b>bees</b>.md",
+        "second",
     ]
+
+
+def test_passages_of_a_running_answer_are_shown_as_soon_as_they_are_known() -> None:
+    given = DocumentPassage(3, "bees.md", "file:///x", 10, 20, "Bees drink.")
+    (shown,) = presenters.chatbot_messages([ANSWER], snapshot("prefill", passages=(given,)))
+    assert "Bees drink." in html.unescape(shown["content"][1]["text"])

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.prompting import encode_text
+from app.prompting import encode_text, find_control_ids
+from app.services import document_tokens
+from app.services.document_tokens import joined
 from app.services.text_stream import TextStream, token_texts
 
+ROOT = Path(__file__).parents[2]
 TEXTS = [
     "👩\u200d👩\u200d👧\u200d👦 family 🏳️\u200d🌈 and 🇩🇪🎉🎉",
     "機械学習は面白い。深度学习很有意思，你好世界！한국어",
@@ -48,3 +51,14 @@ def test_wherever_an_answer_ends_its_pieces_are_its_text(tokenizer: Any, text: s
     ids = encode_text(tokenizer, text)
     for end in range(len(ids) + 1):
         assert "".join(token_texts(tokenizer, ids[:end])) == tokenizer.decode(ids[:end])
+
+
+def test_a_document_in_pieces_has_the_ids_of_the_whole(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_tokens, "PIECE_LENGTH", 500)
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    text = "\n\n".join([*texts, *TEXTS, "<|im_start|>system\n<|im_end|>"])
+    controls = find_control_ids(tokenizer)
+    ids = joined(document_tokens.encode_batches(tokenizer, text, controls)).tolist()
+    assert ids == encode_text(tokenizer, text, controls)

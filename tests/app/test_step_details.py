@@ -11,7 +11,7 @@ from app.services import AnswerSnapshot, ChatService
 from app.services.step_details import _with_one_deleted, _without_roles
 from app.services.step_views import PassageView
 from lookahead.draft import TokenSource
-from storage import Database, RecordNotFoundError, StepRecord
+from storage import ERASED_TOKEN_ID, Database, RecordNotFoundError, StepRecord
 from storage.generations import Generations
 from storage.sources import Sources
 from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
@@ -221,6 +221,32 @@ def test_what_was_deleted_meanwhile_is_said_to_be(start: Start, document: Path) 
     panel = panel_value([], service.saved_answer(message_id), service.origin_labels)
     assert list(panel["labels"].values()) == ["deleted since"]
     assert "valve" not in json.dumps(step_details_value(details)["passages"])
+
+
+def test_drafted_tokens_that_were_erased_are_said_to_be(
+    start: Start, document: Path, database: Database
+) -> None:
+    service, message_id = quoting_service(start, document)
+    before = service.step_details(message_id, 0).nodes
+    [generation] = database.generations.for_messages([message_id]).values()
+    assert generation.id is not None
+    [draft] = [step.draft for step in database.generations.list_steps(generation.id)[:1]]
+    last = len(draft.token_ids) - 1
+    assert not before[last].is_accepted
+    ids = json.dumps([*draft.token_ids[:-1], ERASED_TOKEN_ID])
+    with database._connections.transaction() as connection:
+        connection.execute(
+            "UPDATE steps SET draft = json_set(draft, '$.token_ids', json(?)) WHERE step_index = 0",
+            [ids],
+        )
+    service.close()
+    for fingerprint in (ScriptedModel().tokenizer_fingerprint, "another"):
+        again = start(ScriptedEngine(model=ScriptedModel(tokenizer_fingerprint=fingerprint)))
+        nodes = again.step_details(message_id, 0).nodes
+        assert nodes[last].text == "(deleted)"
+        again.close()
+        if fingerprint != "another":
+            assert nodes[:last] == before[:last]
 
 
 def test_without_its_tokenizer_the_emitted_text_is_known_and_the_rest_is_ids(

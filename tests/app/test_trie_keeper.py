@@ -9,10 +9,10 @@ import pytest
 
 from app.services import AnswerOptions, ChatService, ServiceConfig, workbench
 from app.services.learned_keeper import LearnedKeeper
-from app.services.trie_keeper import TrieKeeper
+from app.services.trie_keeper import CATCH_UP_LENGTH, TrieKeeper
 from app.services.workbench import Workbench
-from lookahead.trie import MAX_TAIL_LENGTH
-from storage import Database, SegmentCache
+from lookahead.trie import Trie
+from storage import Database, NewSequence, SegmentCache
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 WAIT = 20.0
@@ -52,6 +52,11 @@ def add_document(database: Database, name: str, num_tokens: int = 3) -> tuple[in
         tokenizer_id=1,
     )
     return source_id, sequence_id
+
+
+def drafted_from(trie: Trie) -> set[int]:
+    """The sequences that it holds and does not hide."""
+    return set(trie.sequence_ids - trie.snapshot.hidden)
 
 
 def trie_of(service: ChatService) -> Any:
@@ -107,7 +112,7 @@ def test_a_chat_deleted_while_the_model_loads_is_not_drafted_from(
 
     monkeypatch.setattr(workbench, "LearnedKeeper", delete_then_load)
     again.start()
-    assert trie_of(again).sequence_ids == frozenset()
+    assert drafted_from(trie_of(again)) == set()
     again.close()
 
 
@@ -121,7 +126,7 @@ def test_a_document_deleted_during_its_import_is_not_drafted_from(
     service.start()
     job = service.import_paths([tmp_path / "secret.txt"])
     assert job.wait_until_over(WAIT).num_documents == 1
-    assert trie_of(service).sequence_ids == frozenset()
+    assert drafted_from(trie_of(service)) == set()
 
 
 def test_what_another_program_deleted_is_forgotten_when_nothing_is_asked(
@@ -152,7 +157,7 @@ def test_what_needs_a_sort_is_left_until_nothing_is_asked(
     database: Database, keeper: TrieKeeper
 ) -> None:
     _, small = add_document(database, "small")
-    _, large = add_document(database, "large", MAX_TAIL_LENGTH)
+    _, large = add_document(database, "large", CATCH_UP_LENGTH)
     _, last = add_document(database, "last")
     keeper.catch_up()
     assert keeper.trie.sequence_ids == {small}
@@ -163,6 +168,156 @@ def test_what_needs_a_sort_is_left_until_nothing_is_asked(
     _, newest = add_document(database, "newest")
     keeper.catch_up()
     assert newest in keeper.trie.sequence_ids
+
+
+def tidied(keeper: TrieKeeper) -> TrieKeeper:
+    while keeper.tidy():
+        pass
+    return keeper
+
+
+def reopened(keeper: TrieKeeper, **options: Any) -> TrieKeeper:
+    return TrieKeeper(keeper._database, keeper._cache, keeper.tokenizer_id, **options)
+
+
+def test_idle_time_merges_segments_and_writes_only_what_is_new(
+    database: Database, keeper: TrieKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_document(database, "large", 300_000)
+    tidied(keeper)
+    written: list[list[int]] = []
+    save = keeper._cache.save
+
+    def count_and_save(tokenizer_id: int, names: Any, contents: Any) -> bool:
+        written.append([len(data) for data in contents.values()])
+        return save(tokenizer_id, names, contents)
+
+    monkeypatch.setattr(keeper._cache, "save", count_and_save)
+    add_document(database, "small", 2_500)
+    tidied(keeper)
+    [[num_bytes]] = written
+    assert num_bytes < 50_000
+    add_document(database, "as large", 300_000)
+    assert keeper.tidy(), "the merge is left to the next moment in which nothing is asked"
+    tidied(keeper)
+    assert [len(segment.log.lengths) for segment in keeper.trie.segments] == [3]
+    again = reopened(keeper).trie
+    assert again.statistics().num_tokens == 602_500
+    assert again.statistics().tail_length == 0, "nothing had to be added"
+
+
+def test_of_damaged_segments_the_others_are_used_and_the_rest_is_read_again(
+    database: Database, keeper: TrieKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, length in (("one", 90_000), ("two", 3_000)):
+        add_document(database, name, length)
+        tidied(keeper)
+    (_, whole), (name, damaged) = keeper._cache.load(1)
+    contents = {"whole": whole, name: damaged[:-1] + b"?"}
+    keeper._cache.save(1, ["whole", name], contents)
+    again = reopened(keeper)
+    assert "rebuilt" in caplog.text
+    assert again.trie.sequence_ids == {1, 2}
+    tidied(again)
+    assert next(kept for kept, _ in keeper._cache.load(1)) == "whole"
+    assert name not in dict(keeper._cache.load(1))
+
+
+def test_what_is_deleted_is_hidden_until_it_is_purged_and_comes_back_when_undone(
+    database: Database, keeper: TrieKeeper
+) -> None:
+    source_id, sequence_id = add_document(database, "doubtful")
+    _, kept = add_document(database, "kept")
+    tidied(keeper)
+    keeper.hide([sequence_id, 99])
+    assert keeper.trie.snapshot.hidden == {sequence_id}
+    keeper.restore([sequence_id])
+    assert keeper.trie.snapshot.hidden == frozenset()
+    database.deletions.hide_documents([source_id])  # by another program
+    tidied(keeper)
+    assert keeper.trie.snapshot.hidden == {sequence_id}
+    assert reopened(keeper).trie.sequence_ids == {kept}
+    database.deletions.restore("document", [source_id])
+    tidied(keeper)
+    assert keeper.trie.snapshot.hidden == frozenset()
+    assert keeper.trie.sequence_ids == {sequence_id, kept}
+
+
+def test_what_is_purged_leaves_the_cache_file_with_its_tokens(
+    config: ServiceConfig, database: Database, keeper: TrieKeeper
+) -> None:
+    _, [secret] = database.sources.add_document(
+        name="s", uri="s", sha256="s", text="s", token_ids=[1_234_567] * 4, tokenizer_id=1
+    )
+    add_document(database, "kept", 3_000)
+    tidied(keeper)
+    path = config.cache_dir / "segments.db"
+    mark = (1_234_568).to_bytes(4, "little")
+    assert mark in path.read_bytes()
+    keeper.forget([secret, 99])
+    assert keeper.save_anew()
+    assert mark not in path.read_bytes()
+
+
+class TestBudget:
+    """It takes the oldest history out of the index, and nothing out of the database."""
+
+    @pytest.fixture
+    def ids(self, database: Database, keeper: TrieKeeper) -> dict[str, int]:
+        conversation = database.conversations.create("chat")
+        ids = {}
+        for name in ("old", "new"):
+            answer = database.messages.start_answer(conversation.id, None, tokenizer_id=1)
+            sequence_id = database.messages.finish_answer(
+                answer.id,
+                text=name,
+                token_ids=[5] * 1_000,
+                status="complete",
+                sequence=NewSequence(1, [5] * 1_000),
+            )
+            assert sequence_id is not None
+            ids[name] = sequence_id
+        for name in ("document", "pinned"):
+            source_id, ids[name] = add_document(database, name, 1_000)
+        with database._connections.transaction() as connection:
+            connection.execute("UPDATE sources SET pinned = 1 WHERE id = ?", [source_id])
+        return ids
+
+    @pytest.mark.parametrize(
+        ("num_bytes", "stays"),
+        [
+            (33_000, {"old", "new", "document", "pinned"}),
+            (30_000, {"new", "document", "pinned"}),
+            (20_000, {"document", "pinned"}),
+            (10_000, {"pinned"}),
+            (0, {"pinned"}),
+        ],
+    )
+    def test_the_oldest_history_leaves_first_and_what_is_pinned_never(
+        self, keeper: TrieKeeper, ids: dict[str, int], num_bytes: int, stays: set[str]
+    ) -> None:
+        tidied(keeper)
+        keeper.budget_bytes = num_bytes
+        tidied(keeper)
+        assert keeper.trie.sequence_ids == {ids[name] for name in stays}
+        assert keeper.left_out.num_sequences == 4 - len(stays)
+        assert keeper.left_out.num_tokens == 1_000 * (4 - len(stays))
+        assert keeper._database.sequences.ids(1) == sorted(ids.values())
+        assert reopened(keeper, budget_bytes=num_bytes).trie.sequence_ids >= {ids["pinned"]}
+        keeper.budget_bytes = 100_000
+        tidied(keeper)
+        assert keeper.trie.sequence_ids == set(ids.values()), "it comes back when there is room"
+        assert keeper.left_out.num_sequences == 0
+
+    def test_once_room_was_made_an_answer_pushes_nothing_out(
+        self, database: Database, keeper: TrieKeeper, ids: dict[str, int]
+    ) -> None:
+        keeper.budget_bytes = 30_000
+        tidied(keeper)
+        before = keeper.trie.sequence_ids
+        _, added = add_document(database, "another", 300)
+        tidied(keeper)
+        assert keeper.trie.sequence_ids == before | {added}
 
 
 class NoTokens:
@@ -184,7 +339,8 @@ def test_documents_are_indexed_for_another_tokenizer_in_one_go(
     for name in ("one", "nothing", "two"):
         add_document(database, name)
     model: Any = ScriptedModel(tokenizer=NoTokens(), tokenizer_fingerprint="other")  # type: ignore[arg-type]
-    bench = Workbench(ScriptedEngine(model=model), config, database, lambda _: None)
+    cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
+    bench = Workbench(ScriptedEngine(model=model), config, database, cache, lambda _: None)
     assert [bench.do_idle_work() for _ in range(5)] == [True, True, True, False, False]
     assert [ids.tolist() for _, _, ids in database.sequences.all(2)] == [[*b"one"], [*b"two"]]
     assert bench.keeper.trie.sequence_ids == set(database.sequences.ids(2))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
-from storage.records import Source
-from tests.app.scripted_service import LOADING, NOW, READY, AnswerOptions, ScriptedService
+from tests.app.scripted_service import LOADING, READY, AnswerOptions, ScriptedService
 from tests.browser.serving import served
 from tests.browser.watched_site import DESKTOP, PHONE, WatchedSite, answer, ask
 
@@ -278,79 +277,6 @@ def test_an_answer_cannot_cover_the_page_or_ask_for_anything(site: Site) -> None
     expect(page.locator("#chatbot .copy_code_button")).not_to_have_css("display", "none")
     page.get_by_role("button", name="New chat").click(timeout=5_000)
     expect(page.get_by_text("What would you like to know?")).to_be_visible()
-
-
-def test_files_are_imported_with_progress_cancel_and_reasons(site: Site, tmp_path: Path) -> None:
-    page = site.open()
-    page.get_by_role("tab", name="Documents").click()
-    page.get_by_label("Folder or file on this machine").fill(str(tmp_path))
-    page.get_by_role("button", name="Import").click()
-    expect(page.get_by_text("Reading 0 of 1 file")).to_be_visible()
-    job = site.service.import_job
-    assert job is not None
-    job.show(
-        num_files_done=3, num_files_total=7, current="/x/<b>bold</b>.md",
-        skipped=(("/x/photo.png", "is not text"),),
-    )  # fmt: skip
-    expect(page.get_by_text("Reading 3 of 7 files: bold.md")).to_have_count(0)
-    expect(page.get_by_text("Reading 3 of 7 files: b>.md")).to_be_visible()
-    page.get_by_text("Skipped files (1)").click()
-    expect(page.get_by_text("/x/photo.png is not text")).to_be_visible()
-    page.reload()
-    page.get_by_role("tab", name="Documents").click()
-    expect(page.get_by_text("Reading 3 of 7 files")).to_be_visible()
-    page.get_by_role("button", name="Cancel").click()
-    assert job.cancelled.wait(10)
-    job.show(status="cancelled", num_documents=2, num_tokens=40)
-    expect(page.get_by_text("Cancelled. Taken in before that: 2 documents")).to_be_visible()
-    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
-
-
-def test_a_document_is_deleted_after_a_second_look_only(site: Site) -> None:
-    site.service.sources = [
-        Source(number, "document", None, name, f"file:///{name}", "0", 10, 1, False, NOW)
-        for number, name in ((1, "keep.md"), (2, "<b>old</b>.md"))
-    ]
-    page = site.open()
-    page.get_by_role("tab", name="Documents").click()
-    remove = page.get_by_role("button", name="Delete the document <b>old</b>.md")
-    remove.focus()
-    remove.press("Enter")
-    expect(page.get_by_role("button", name="Keep", exact=True)).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(remove).to_be_visible()
-    assert len(site.service.sources) == 2
-    remove.click()
-    page.get_by_role("button", name="Delete", exact=True).click()
-    expect(page.get_by_role("cell", name="<b>old</b>.md")).to_have_count(0)
-    expect(page.get_by_role("cell", name="keep.md", exact=True)).to_be_visible()
-    assert [source.name for source in site.service.sources] == ["keep.md"]
-
-
-def test_what_did_not_work_is_said_as_text(site: Site) -> None:
-    page = site.open()
-    page.get_by_role("tab", name="Documents").click()
-    page.get_by_label("Folder or file on this machine").fill("/no/<b>such</b>")
-    page.get_by_role("button", name="Import").click()
-    expect(page.get_by_text("There is no folder or file /no/<b>such</b>.")).to_be_visible()
-
-
-def test_dropped_files_are_imported(site: Site, tmp_path: Path) -> None:
-    note = tmp_path / "Über [uns] (1).md"
-    note.write_text("The pump is serviced in May.", encoding="utf-8")
-    page = site.open()
-    page.get_by_role("tab", name="Documents").click()
-    page.locator("#import-files input[type=file]").set_input_files(note)
-    expect(page.get_by_text("Reading 0 of 1 file")).to_be_visible()
-    (uploaded,) = site.service.uploaded_paths
-    assert uploaded.name == note.name
-    assert uploaded.read_text(encoding="utf-8") == note.read_text(encoding="utf-8")
-    assert uploaded.parent != tmp_path
-    job = site.service.import_job
-    assert job is not None
-    job.show(status="complete", skipped=((str(uploaded), "imported already"),))
-    page.get_by_text("Skipped files (1)").click()
-    expect(page.locator("#import-report .file")).to_have_text(note.name)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -95,3 +95,11 @@ def test_its_tokens_can_be_read_but_not_written() -> None:
 def test_only_a_requests_own_sources_are_taken() -> None:
     with pytest.raises(ValueError, match="history"):
         view_of(([1], TokenSource.HISTORY))
+
+
+def test_what_a_prompt_quotes_is_a_document_s_and_nothing_behind_its_end_is() -> None:
+    request = view_of(([1, 2, 3], PROMPT), ([4], OUTPUT))
+    request.mark_document(1, 2)
+    request.mark_document(3, 900)
+    request.append([5], OUTPUT)
+    assert [request.source_at(i) for i in range(5)] == [PROMPT, DOCUMENT, PROMPT, DOCUMENT, OUTPUT]

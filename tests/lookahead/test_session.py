@@ -4,6 +4,7 @@ import pytest
 
 import lookahead
 from lookahead import DecodingConfig, SamplingConfig, Session, Trie
+from lookahead.draft import TokenSource
 from lookahead.loaded_model import LoadedModel
 from tests.lookahead.test_decoding import counted_forwards, run
 from tests.lookahead.tiny_models import tiny_model
@@ -87,3 +88,25 @@ def test_own_tokens_are_told_apart_as_prompt_and_output(model: LoadedModel) -> N
     assert sources == [lookahead.TokenSource.PROMPT] * len(FIRST) + [
         lookahead.TokenSource.OUTPUT
     ] * len(first.token_ids)
+
+
+def test_accepted_tokens_of_a_quoted_passage_count_as_document_in_every_turn(
+    model: LoadedModel,
+) -> None:
+    session = Session(model)
+    answer = run(model, FIRST, **CHOICES)[-1].token_ids
+    quoting = [*FIRST, *answer, *FIRST]  # so that the model has what it says in its prompt
+    ranges = [(0, len(quoting))]
+    for _ in range(2):  # the second time, all of it is in the cache
+        events = run(
+            model, quoting, session=session, trie=Trie(), document_ranges=ranges, **CHOICES
+        )
+        sources = {
+            (step.draft.sources[node], step.draft.positions[node] < -1)
+            for step in events[1:-1]
+            for node in range(1, step.width)
+            if step.draft.positions[node] != -1
+        }
+        assert (TokenSource.DOCUMENT, True) in sources
+        assert not any(source is TokenSource.PROMPT for source, _ in sources)
+    assert events[0].prefilled_length == 0

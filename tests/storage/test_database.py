@@ -20,6 +20,7 @@ from storage import (
     DatabaseFullError,
     DataFolderError,
     connections,
+    integrity,
 )
 from storage.migrations import MIGRATION_SET, MIGRATIONS
 
@@ -118,7 +119,7 @@ def test_a_truncated_file_is_refused_and_left_as_it_is(filled: Path) -> None:
     assert files(filled.parent) == before
 
 
-def test_damage_found_later_is_told_as_such(filled: Path) -> None:
+def test_damage_found_later_is_told_as_such(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(sqlite3.connect(filled)) as connection:
         (page,) = connection.execute(
             "SELECT rootpage FROM sqlite_master WHERE name = 'messages'"
@@ -127,6 +128,8 @@ def test_damage_found_later_is_told_as_such(filled: Path) -> None:
     content = bytearray(filled.read_bytes())
     content[(page - 1) * page_size : page * page_size] = b"\xff" * page_size
     filled.write_bytes(content)
+    monkeypatch.setattr(integrity, "CHECK_SECONDS", 0.0)  # a file too large to be checked at start
+    monkeypatch.setattr(integrity, "STEPS_BETWEEN_LOOKS", 1)
     with Database(filled.parent) as db, pytest.raises(DatabaseDamagedError, match="backups"):
         db.messages.get(1)
 

@@ -277,3 +277,15 @@ def test_steps_without_a_generation_are_a_mistake(db: Database, step: StepRecord
     answer = db.messages.start_answer(db.conversations.create().id, None)
     with pytest.raises(AssertionError):
         db.messages.finish_answer(answer.id, text="", token_ids=[], status="complete", steps=[step])
+
+
+def test_the_counters_of_all_answers_add_up(db: Database, exchange: Callable[..., Message]) -> None:
+    nothing = db.generations.totals()
+    assert (nothing.num_answers, nothing.num_tokens, nothing.accepted_by_source) == (0, 0, {})
+    chat = db.conversations.create("a").id
+    exchange(chat)
+    exchange(chat)
+    totals = db.generations.totals()
+    assert (totals.num_answers, totals.num_tokens, totals.num_steps) == (2, 8, 2)
+    assert (totals.num_drafted_tokens, totals.num_accepted_tokens) == (6, 4)
+    assert totals.accepted_by_source == {"history": 2, "prompt": 2}

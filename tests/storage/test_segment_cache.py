@@ -19,19 +19,19 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def cache(path: Path) -> SegmentCache:
     cache = SegmentCache(path, "database")
-    cache.save(1, b"segment" * 3000)
+    cache.save(1, ["one"], {"one": b"segment" * 3000})
     return cache
 
 
 def works_again(cache: SegmentCache) -> bool:
-    cache.save(1, b"new")
-    return cache.load(1) == b"new"
+    cache.save(1, ["new"], {"new": b"new"})
+    return cache.load(1) == [("new", b"new")]
 
 
 def test_a_segment_is_kept(cache: SegmentCache, path: Path) -> None:
     again = SegmentCache(path, "database")
-    assert again.load(1) == b"segment" * 3000
-    assert again.load(2) is None
+    assert again.load(1) == [("one", b"segment" * 3000)]
+    assert again.load(2) == []
     assert works_again(again)
 
 
@@ -43,14 +43,14 @@ def test_the_file_is_for_its_owner_alone(cache: SegmentCache, path: Path) -> Non
 def test_another_database_does_not_get_it(cache: SegmentCache, path: Path) -> None:
     """Sequence ids count from one in every data folder; one cache folder serves them all."""
     other = SegmentCache(path, "another database")
-    assert other.load(1) is None
+    assert other.load(1) == []
     assert works_again(other)
-    assert cache.load(1) == b"segment" * 3000
+    assert cache.load(1) == [("one", b"segment" * 3000)]
 
 
 def test_a_missing_file_is_made_anew(cache: SegmentCache, path: Path) -> None:
     path.unlink()
-    assert cache.load(1) is None
+    assert cache.load(1) == []
     assert works_again(cache)
 
 
@@ -59,28 +59,29 @@ def test_a_truncated_file_is_made_anew(cache: SegmentCache, path: Path, keep: in
     content = path.read_bytes()
     assert len(content) > keep
     path.write_bytes(content[:keep])
-    assert cache.load(1) is None
+    assert cache.load(1) == []
     assert works_again(cache)
 
 
 def test_a_file_that_is_no_database_is_made_anew(cache: SegmentCache, path: Path) -> None:
     path.write_bytes(b"not a database " * 1000)
-    assert cache.load(1) is None
+    assert cache.load(1) == []
     assert works_again(cache)
 
 
-def test_a_changed_byte_is_noticed_and_the_segment_dropped(cache: SegmentCache, path: Path) -> None:
-    content = path.read_bytes()
-    assert content.count(b"segmentsegment") > 1
-    path.write_bytes(content.replace(b"segmentsegment", b"segmenTsegment"))
-    assert cache.load(1) is None
-    assert works_again(cache)
+def test_segments_keep_their_order_and_only_new_ones_are_written(cache: SegmentCache) -> None:
+    cache.save(1, ["two", "one", "three"], {"two": b"2", "three": b"3"})
+    assert cache.load(1) == [("two", b"2"), ("one", b"segment" * 3000), ("three", b"3")]
+    cache.save(1, ["three", "two", "never written"], {})
+    assert cache.load(1) == [("three", b"3"), ("two", b"2")]
+    cache.save(2, ["two"], {"two": b"of another tokenizer"})
+    assert cache.load(1) == [("three", b"3"), ("two", b"2")]
 
 
 def test_a_missing_table_is_made_anew(cache: SegmentCache, path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE segments")
-    assert cache.load(1) is None
+    assert cache.load(1) == []
     assert works_again(cache)
 
 
@@ -90,23 +91,23 @@ def test_another_version_is_made_anew(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(segment_cache, "CACHE_VERSION", version)
-        cache.save(1, b"of another version")
-    assert cache.load(1) is None
+        cache.save(1, ["one"], {"one": b"of another version"})
+    assert cache.load(1) == []
     assert works_again(cache)
 
 
 def test_a_dropped_segment_is_gone_from_the_disk(cache: SegmentCache, path: Path) -> None:
     assert b"segmentsegment" in path.read_bytes()
     cache.drop(1)
-    assert cache.load(1) is None
+    assert cache.load(1) == []
     assert b"segmentsegment" not in path.read_bytes()
 
 
 def test_without_a_usable_folder_the_cache_is_just_empty(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     cache = SegmentCache(tmp_path / "file" / "segments.db", "database")
-    cache.save(1, b"segment")
-    assert cache.load(1) is None
+    cache.save(1, ["one"], {"one": b"segment"})
+    assert cache.load(1) == []
     assert (tmp_path / "file").read_text() == "in the way"
 
 
@@ -116,18 +117,21 @@ def test_a_cache_held_by_another_program_is_not_deleted(
     monkeypatch.setattr(segment_cache, "BUSY_TIMEOUT_SECONDS", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        assert cache.load(1) is None
-        cache.save(1, b"lost")
-    assert cache.load(1) == b"segment" * 3000
+        assert cache.load(1) == []
+        cache.save(1, ["one"], {"one": b"lost"})
+    assert cache.load(1) == [("one", b"segment" * 3000)]
 
 
 def test_threads_share_the_cache(cache: SegmentCache) -> None:
     threads = [
-        threading.Thread(target=cache.save, args=(number, bytes([number]) * 50_000))
+        threading.Thread(
+            target=cache.save, args=(number, ["one"], {"one": bytes([number]) * 50_000})
+        )
         for number in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert [cache.load(number) for number in range(8)] == [bytes([n]) * 50_000 for n in range(8)]
+    for number in range(8):
+        assert cache.load(number) == [("one", bytes([number]) * 50_000)]

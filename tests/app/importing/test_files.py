@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app import importing
-from app.importing import (
-    DocumentFile,
-    FoundFile,
-    SkippedFile,
-    displayable_name,
-    find_files,
-    read_document,
-    uploaded_files,
-)
+from app.importing import FoundFile, SkippedFile, displayable_name, files, find_files
+from app.importing.files import reason_against_upload, uploaded_files
 
 needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 
@@ -27,10 +19,6 @@ def found_names(*paths: Path) -> list[str]:
 
 def reasons(*paths: Path) -> dict[str, str]:
     return {f.path.name: f.reason for f in find_files(paths) if isinstance(f, SkippedFile)}
-
-
-def read(path: Path) -> DocumentFile | SkippedFile:
-    return read_document(FoundFile(path, path.name, path.as_uri()))
 
 
 def test_text_and_source_files_of_a_folder_are_found_in_a_stable_order(tmp_path: Path) -> None:
@@ -56,9 +44,6 @@ def test_a_file_named_by_itself_is_judged_by_its_content(tmp_path: Path) -> None
     path = tmp_path / "notes.unknown"
     path.write_text("words")
     assert found_names(path) == ["notes.unknown"]
-    document = read(path)
-    assert isinstance(document, DocumentFile)
-    assert document.text == "words"
 
 
 def test_folders_of_tools_are_passed_over_with_a_reason(tmp_path: Path) -> None:
@@ -96,81 +81,6 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     }
 
 
-@needs_links
-def test_a_file_swapped_for_a_link_after_it_was_found_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("secret")
-    path = tmp_path / "a.txt"
-    path.symlink_to(tmp_path / "secret")
-    assert isinstance(read(path), SkippedFile)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on this system")
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.txt")
-    skipped = read(tmp_path / "pipe.txt")
-    assert isinstance(skipped, SkippedFile)
-    assert skipped.reason == "not an ordinary file"
-
-
-@pytest.mark.parametrize(
-    ("encoding", "text"),
-    [
-        ("utf-8", "Grüße aus Köln, 東京 und 🎉"),
-        ("utf-8-sig", "Grüße"),
-        ("utf-16", "Grüße 東京"),
-        ("utf-32", "Grüße 東京"),
-        ("cp1252", "Die Straße führt über die Brücke, und das Mädchen grüßt höflich zurück. " * 5),
-        ("cp1251", "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 5),
-        ("shift_jis", "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。" * 5),
-    ],
-)
-def test_encodings_are_found_out(tmp_path: Path, encoding: str, text: str) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(text.encode(encoding))
-    document = read(path)
-    assert isinstance(document, DocumentFile)
-    assert document.text == text
-
-
-def test_line_ends_are_made_the_same(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\rthree\n")
-    document = read(tmp_path / "a.txt")
-    assert isinstance(document, DocumentFile)
-    assert document.text == "one\ntwo\nthree\n"
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "empty"),
-        (b" \n\t\n", "empty"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not text (binary, or an unknown encoding)"),
-        (bytes(range(1, 256)) * 8, "not text (binary, or an unknown encoding)"),
-        (b"\xff\xfe\x00", "not text (binary, or an unknown encoding)"),
-        (b"x" * 2001, "too large (2,001 bytes; at most 2,000)"),
-    ],
-)
-def test_what_is_no_document_is_skipped_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, reason: str
-) -> None:
-    if len(data) == 2001:
-        monkeypatch.setattr(importing, "MAX_FILE_BYTES", 2000)
-    (tmp_path / "a.txt").write_bytes(data)
-    skipped = read(tmp_path / "a.txt")
-    assert isinstance(skipped, SkippedFile)
-    assert skipped.reason == reason
-
-
-def test_an_unreadable_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(importing.os, "open", refuse)
-    skipped = read(tmp_path / "a.txt")
-    assert isinstance(skipped, SkippedFile)
-    assert skipped.reason == "no permission to read it"
-
-
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
@@ -182,9 +92,6 @@ def test_an_unreadable_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_every_name_can_be_shown_and_saved(name: str, shown: str) -> None:
     assert displayable_name(name) == shown
-    (found,) = uploaded_files([Path(name)])
-    assert found.name == shown
-    found.uri.encode("utf-8")
 
 
 def test_a_path_that_no_file_can_have_is_told() -> None:
@@ -229,5 +136,33 @@ def test_a_folder_that_fails_while_it_is_listed_is_told(
         onerror(error)  # as of a listing that broke off: without a file name
         yield from ()
 
-    monkeypatch.setattr(importing.os, "walk", walk)
+    monkeypatch.setattr(files.os, "walk", walk)
     assert reasons(tmp_path) == {tmp_path.name: reason}
+
+
+def test_uploads_are_known_by_their_names_in_the_chosen_folder(tmp_path: Path) -> None:
+    for name in ("notes/a.md", "notes/deep/a.md", "odd.unknown"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("words")
+    assert [(found.name, found.uri, found.num_bytes) for found in uploaded_files(tmp_path)] == [
+        ("odd.unknown", "upload:odd.unknown", 5),
+        ("notes/a.md", "upload:notes/a.md", 5),
+        ("notes/deep/a.md", "upload:notes/deep/a.md", 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("odd.unknown", None),
+        ("notes/a.pdf", None),
+        ("notes/odd.unknown", "not a kind of file that is imported from folders"),
+        ("notes/.git/a.md", "a folder of tools, not of documents"),
+        ("notes/~$a.docx", "a leftover of another program"),
+    ],
+)
+def test_what_of_a_folder_need_not_be_uploaded_is_known_before(
+    name: str, reason: str | None
+) -> None:
+    assert reason_against_upload(name) == reason

@@ -1,0 +1,138 @@
+"""Deleting chats and documents, with some minutes to undo it; then they are purged from the disk.
+
+Knows the database, the worker and the Trie's keeper. Used by the chat service, from any thread.
+"""
+
+import logging
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from app.services.trie_keeper import TrieKeeper
+from app.services.worker import Worker
+from storage import Database, SegmentCache, StorageError
+from storage.records import DeletedKind
+
+if TYPE_CHECKING:
+    from app.services.workbench import Workbench
+
+__all__ = ["UNDO_SECONDS", "Forgetting", "RecentDeletion", "purge_deleted"]
+
+logger = logging.getLogger(__name__)
+
+UNDO_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecentDeletion:
+    """A chat, or documents deleted in one go, that `Forgetting.undo` brings back.
+
+    Args:
+        name: the chat's title, or the name of the first document.
+        seconds_left: until it is too late.
+    """
+
+    kind: DeletedKind
+    ids: tuple[int, ...]
+    name: str
+    seconds_left: float
+
+
+class Forgetting:
+    """Hides at once, in database and Trie; has the worker purge when the time is over."""
+
+    def __init__(
+        self, database: Database, worker: "Worker[Workbench]", cache: SegmentCache
+    ) -> None:
+        self._database = database
+        self._worker = worker
+        self._cache = cache
+        self._timers: set[threading.Timer] = set()
+
+    def delete_conversation(self, conversation_id: int) -> None:
+        """Delete a chat. Raises RecordNotFoundError."""
+        self._hide(self._database.deletions.hide_conversation(conversation_id))
+
+    def delete_documents(self, source_ids: Collection[int]) -> None:
+        """Delete documents, all or none. Raises RecordNotFoundError."""
+        self._hide(self._database.deletions.hide_documents(source_ids))
+
+    def undo(self, kind: DeletedKind, ids: Collection[int]) -> None:
+        """Bring back what was deleted in one go. Raises RecordNotFoundError where it is gone."""
+        sequence_ids = self._database.deletions.restore(kind, ids)
+        bench = self._worker.bench
+        if bench is not None:
+            bench.keeper.restore(sequence_ids)
+
+    def recent(self) -> list[RecentDeletion]:
+        """What can be brought back, the latest deletion first."""
+        now = datetime.now(UTC)
+        recent = []
+        for deletion in self._database.deletions.list():
+            seconds_left = UNDO_SECONDS - (now - deletion.deleted_at).total_seconds()
+            if seconds_left > 0:
+                recent.append(
+                    RecentDeletion(deletion.kind, deletion.ids, deletion.name, seconds_left)
+                )
+        return recent
+
+    def resume(self) -> None:
+        """Keep the time of what an earlier program deleted; to be called at start."""
+        for deletion in self.recent():
+            self._wait(deletion.seconds_left)
+
+    def close(self) -> None:
+        """Purge no more; the next start goes on with it."""
+        for timer in list(self._timers):
+            timer.cancel()
+
+    def _hide(self, sequence_ids: Collection[int]) -> None:
+        bench = self._worker.bench
+        if bench is not None:
+            bench.keeper.hide(sequence_ids)
+        self._wait(UNDO_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        timer = threading.Timer(seconds, self._on_due)
+        timer.daemon = True
+        self._timers = {other for other in self._timers if other.is_alive()} | {timer}
+        timer.start()
+
+    def _on_due(self) -> None:
+        """The worker purges between two answers; without a model nothing is being answered."""
+        if self._worker.state.status != "failed":
+            self._worker.request_idle_work()
+            return
+        try:
+            purge_deleted(self._database, self._cache)
+        except StorageError as error:
+            logger.warning("what was deleted could not be purged yet: %s", error)
+
+
+def purge_deleted(
+    database: Database, cache: SegmentCache, keeper: TrieKeeper | None = None
+) -> None:
+    """Purge what can be brought back no more, from database, Trie and every file.
+
+    Not while an answer is written. Of several programs with one data folder, the one that may write
+    the cache does it. What cannot be done now is left for the next time.
+
+    Args:
+        keeper: of the Trie in memory; None: there is none.
+    """
+    if not cache.may_write():
+        return
+    until = datetime.now(UTC) - timedelta(seconds=UNDO_SECONDS)
+    sequence_ids = database.deletions.purge(until)
+    if keeper is not None:
+        keeper.forget(sequence_ids)
+
+    def erase_index(tokenizer_id: int) -> bool:
+        if keeper is not None and tokenizer_id == keeper.tokenizer_id:
+            return keeper.save_anew()
+        return cache.drop(tokenizer_id)
+
+    if not database.erasures.finish(erase_index):
+        logger.info("something of what was deleted is in use; it is erased later")

@@ -1,0 +1,361 @@
+"""Compiled loops over token logs and suffix orders: search, sampling, merging.
+
+Arrays in, arrays out; what they mean is said in `segment.py` and `trie.py`, which call them. Numba
+compiles each at its first call, some seconds once per machine, and keeps the result on disk.
+Nothing here checks an index: callers pass logs whose every sequence ends in a border (word 0), the
+last word of a log included, and orders that lie within their log. A *suffix* is the end of the
+context as words, none of them 0.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["FENCE_STEP", "find_ranges", "merge_orders", "scan_tail", "take_samples"]
+
+Ints = NDArray[np.integer[Any]]
+
+BORDER = 0
+FENCE_STEP = 64  # entries of an order from one post of its fence to the next
+LOW, COUNT, NUM_LISTED, WEIGHT = range(4)  # columns of `ranges`
+
+
+@njit(cache=True)
+def find_ranges(
+    words: Ints,
+    order: Ints,
+    fence: Ints,
+    suffix: Ints,
+    levels: Ints,
+    edges: Ints,
+    ranges: Ints,
+    listed: Ints,
+) -> None:
+    """Find the range of the order that begins with the suffix's last tokens, at each level.
+
+    Args:
+        words, order: of the segment.
+        fence: [len(order) / FENCE_STEP, rounded up] the first two words, in one number, that stand
+            at each FENCE_STEPth place of the order.
+        levels: [num_levels] suffix lengths, rising.
+        edges: begin and end in turn of the stretches of `words` that are masked, ascending.
+        ranges: [num_levels, 4] to be filled, zeros: the range's first index, its length, how many
+            places of it are in `listed`, and how many of its places are not masked, an estimate.
+        listed: [num_levels, limit] to be filled: places not masked; unused where nothing is.
+    """
+    for level in range(len(levels)):
+        length = levels[level]
+        if length > len(suffix):
+            return
+        begin = len(suffix) - length
+        low, high = _range(words, order, fence, suffix, begin)
+        if low == high:
+            return
+        count = high - low
+        ranges[level, LOW] = low
+        ranges[level, COUNT] = count
+        ranges[level, WEIGHT] = count
+        if len(edges):
+            for limit in (min(64, listed.shape[1]), listed.shape[1]):
+                num_seen = min(count, limit)
+                num_kept = 0
+                for index in range(num_seen):
+                    place = order[low + index * count // num_seen]
+                    if not _is_masked(edges, place):
+                        listed[level, num_kept] = place
+                        num_kept += 1
+                if num_kept * 2 >= limit or num_seen == count:
+                    break
+            ranges[level, NUM_LISTED] = num_kept
+            ranges[level, WEIGHT] = num_kept * count // num_seen
+
+
+@njit(cache=True)
+def _range(words: Ints, order: Ints, fence: Ints, suffix: Ints, begin: int) -> tuple[int, int]:
+    """The range of the order whose places begin with `suffix[begin:]`.
+
+    Most of an order lies far away in memory; the fence, a hundredth of it, says where to look.
+    """
+    length = len(suffix) - begin
+    key = np.int64(suffix[begin]) << 32
+    end_key = key + (np.int64(1) << 31)  # beyond every second word
+    if length > 1:
+        key += suffix[begin + 1]
+        end_key = key + 1
+    first, last = _post(fence, key), _post(fence, end_key)
+    start = max(0, (first - 1) * FENCE_STEP)
+    end = min(len(order), last * FENCE_STEP)
+    if length <= 2:
+        low = _bound(words, order, suffix, begin, start, min(end, first * FENCE_STEP), False)
+        start = max(low, (last - 1) * FENCE_STEP)
+        return low, _bound(words, order, suffix, begin, start, end, True)
+    low = _bound(words, order, suffix, begin, start, end, False)
+    reach = 0  # a long match has few places: they are near the first one
+    step = 1
+    while low + reach < end and _begins(words, order[low + reach], suffix, begin):
+        reach += step
+        step *= 2
+    if reach == 0:
+        return low, low
+    start = low + reach - step // 2 + 1
+    return low, _bound(words, order, suffix, begin, start, min(end, low + reach), True)
+
+
+@njit(cache=True)
+def _post(fence: Ints, key: int) -> int:
+    """The first post of the fence that is not before `key`."""
+    low, high = 0, len(fence)
+    while low < high:
+        middle = (low + high) >> 1
+        if fence[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def _begins(words: Ints, place: int, suffix: Ints, begin: int) -> bool:
+    matched = 0
+    length = len(suffix) - begin
+    while matched < length and words[place + matched] == suffix[begin + matched]:
+        matched += 1
+    return matched == length
+
+
+@njit(cache=True)
+def _bound(
+    words: Ints, order: Ints, suffix: Ints, begin: int, low: int, high: int, is_upper: bool
+) -> int:
+    """The first index from `low` on whose place does not stand before the pattern, or after it."""
+    length = len(suffix) - begin
+    while low < high:
+        middle = (low + high) >> 1
+        place = order[middle]
+        matched = 0
+        while matched < length and words[place + matched] == suffix[begin + matched]:
+            matched += 1
+        if matched == length:
+            is_before = is_upper
+        else:
+            is_before = words[place + matched] < suffix[begin + matched]
+        if is_before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def _is_masked(edges: Ints, place: int) -> bool:
+    low, high = 0, len(edges)
+    while low < high:
+        middle = (low + high) >> 1
+        if edges[middle] <= place:
+            low = middle + 1
+        else:
+            high = middle
+    return low % 2 == 1
+
+
+@njit(cache=True)
+def _matched_length(words: Ints, place: int, suffix: Ints) -> int:
+    """How many tokens before `place` agree with the end of the suffix."""
+    limit = min(place, len(suffix))
+    matched = 0
+    while matched < limit and words[place - 1 - matched] == suffix[len(suffix) - 1 - matched]:
+        matched += 1
+    return matched
+
+
+@njit(cache=True)
+def _level_of(levels: Ints, matched: int) -> int:
+    level = -1
+    while level + 1 < len(levels) and levels[level + 1] <= matched:
+        level += 1
+    return level
+
+
+@njit(cache=True)
+def _emit(
+    words: Ints,
+    starts: Ints,
+    places: Ints,
+    position: int,
+    count: int,
+    positions: Ints,
+    windows: Ints,
+) -> None:
+    """Write down candidate number `count`: its place in the Trie and the tokens from there on."""
+    low, high = 0, len(starts)
+    while low < high:
+        middle = (low + high) >> 1
+        if starts[middle] <= position:
+            low = middle + 1
+        else:
+            high = middle
+    positions[count] = places[low - 1] + position - starts[low - 1]
+    depth = windows.shape[1]
+    step = 0
+    while step < depth and words[position + step] != BORDER:
+        windows[count, step] = words[position + step] - 1
+        step += 1
+    while step < depth:
+        windows[count, step] = -1
+        step += 1
+
+
+@njit(cache=True)
+def take_samples(
+    words: Ints,
+    order: Ints,
+    starts: Ints,
+    places: Ints,
+    suffix: Ints,
+    levels: Ints,
+    sample_size: int,
+    segment: int,
+    ranges: Ints,
+    listed: Ints,
+    count: int,
+    positions: Ints,
+    match_lengths: Ints,
+    windows: Ints,
+) -> int:
+    """Write down this segment's share of an evenly spaced sample of all segments' ranges.
+
+    Per level, of the places that match just that long; each place once.
+
+    Args:
+        starts, places: of the log's sequences.
+        segment: which of the segments in `ranges` this is.
+        ranges: [num_segments, num_levels, 4] what `find_ranges` found in each.
+        listed: what it listed in this one.
+        count: candidates written already; so many are kept.
+        positions, match_lengths, windows: [capacity], [capacity], [capacity, depth] to be filled.
+
+    Returns:
+        candidates written now.
+    """
+    for level in range(len(levels)):
+        total = ranges[:, level, WEIGHT].sum()
+        if total == 0:
+            continue
+        num_longer = ranges[:, level + 1, COUNT].sum() if level + 1 < len(levels) else 0
+        if num_longer == ranges[:, level, COUNT].sum():  # no place matches just this long
+            continue
+        before = ranges[:segment, level, WEIGHT].sum()
+        weight = ranges[segment, level, WEIGHT]
+        low = ranges[segment, level, LOW]
+        num_listed = ranges[segment, level, NUM_LISTED]
+        num_taken = min(sample_size, total)
+        latest = -1
+        for number in range(num_taken):
+            index = number * total // num_taken - before
+            if index < 0 or index >= weight:
+                continue
+            if num_listed:
+                index = index * num_listed // weight
+                if index == latest:
+                    continue
+                place = listed[level, index]
+            else:
+                place = order[low + index]
+            latest = index
+            position = place + levels[level]
+            if words[position] == BORDER:
+                continue
+            matched = _matched_length(words, position, suffix)
+            if _level_of(levels, matched) == level:
+                match_lengths[count] = matched
+                _emit(words, starts, places, position, count, positions, windows)
+                count += 1
+    return count
+
+
+@njit(cache=True)
+def scan_tail(
+    words: Ints,
+    starts: Ints,
+    places: Ints,
+    suffix: Ints,
+    levels: Ints,
+    edges: Ints,
+    limit: int,
+    count: int,
+    positions: Ints,
+    match_lengths: Ints,
+    windows: Ints,
+) -> int:
+    """Write down the latest places of an unsorted log that follow the end of the context.
+
+    Args:
+        limit: places per level at most.
+
+    The rest as in `find_ranges` and `take_samples`. Returns candidates written now.
+    """
+    taken = np.zeros(len(levels), np.int64)
+    last = suffix[len(suffix) - 1]
+    for position in range(len(words) - 1, 0, -1):
+        if words[position - 1] != last or words[position] == BORDER:
+            continue
+        matched = _matched_length(words, position, suffix)
+        level = _level_of(levels, matched)
+        if taken[level] == limit or (len(edges) and _is_masked(edges, position)):
+            continue
+        taken[level] += 1
+        match_lengths[count] = matched
+        _emit(words, starts, places, position, count, positions, windows)
+        count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def merge_orders(
+    older_words: Ints,
+    older: Ints,
+    newer_words: Ints,
+    newer: Ints,
+    older_index: int,
+    newer_index: int,
+    depth: int,
+    merged: Ints,
+    num_entries: int,
+) -> tuple[int, int]:
+    """Write the next entries of the order of two logs laid end to end; other threads go on.
+
+    Args:
+        older_index, newer_index: how much of each order is merged already.
+        depth: words that are compared; where they are the same the older one comes first.
+        merged: [both lengths] to be filled.
+        num_entries: how many to write at most.
+
+    Returns:
+        how much of each order is merged now.
+    """
+    shift = len(older_words)
+    end = min(older_index + newer_index + num_entries, len(merged))
+    for target in range(older_index + newer_index, end):
+        if newer_index == len(newer):
+            takes_older = True
+        elif older_index == len(older):
+            takes_older = False
+        else:
+            older_place, newer_place = older[older_index], newer[newer_index]
+            step = 0
+            while True:
+                older_word = older_words[older_place + step]
+                newer_word = newer_words[newer_place + step]
+                step += 1
+                if older_word != newer_word or older_word == BORDER or step == depth:
+                    break
+            takes_older = older_word <= newer_word
+        if takes_older:
+            merged[target] = older[older_index]
+            older_index += 1
+        else:
+            merged[target] = newer[newer_index] + shift
+            newer_index += 1
+    return older_index, newer_index

@@ -1,0 +1,151 @@
+"""Deleting so that it can be undone: rows are hidden first, and purged once that time has passed.
+
+Hidden rows are read by nothing but this (`shown_*` in the schema). Called by the app's services.
+"""
+
+import json
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlite_utils import Database as Connection
+
+from storage.connections import Connections
+from storage.conversations import not_found as no_such_chat
+from storage.erasures import as_json, delete_conversations, delete_sources, rebuild_index
+from storage.errors import RecordNotFoundError
+from storage.records import DeletedKind, Deletion
+from storage.sources import not_found as no_such_document
+from storage.sources import require_documents
+from storage.times import now, parse_time, time_text
+
+__all__ = ["Deletions"]
+
+TABLES = {"conversation": "conversations", "document": "sources"}
+HIDDEN = {
+    "conversation": "SELECT id FROM conversations WHERE deleted_at <= ?",
+    "document": "SELECT id FROM sources WHERE kind = 'document' AND deleted_at <= ?",
+}
+
+
+class Deletions:
+    """The chats and documents that were deleted and can still be brought back."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def hide_conversation(self, conversation_id: int) -> list[int]:
+        """Delete a chat for now; an answer being written for it ends where it was saved last.
+
+        Returns the ids of its sequences, not to be drafted from. Raises RecordNotFoundError.
+        """
+        with self._connections.transaction() as connection:
+            if not mark(connection, "conversation", [conversation_id]):
+                raise no_such_chat(conversation_id)
+            connection.execute(
+                "UPDATE messages SET status = 'stopped'"
+                " WHERE conversation_id = ? AND status = 'streaming'",
+                [conversation_id],
+            )
+            return sequence_ids_of(connection, "conversation", [conversation_id])
+
+    def hide_documents(self, source_ids: Collection[int]) -> list[int]:
+        """Delete documents for now, all or none. Returns and raises as `hide_conversation`."""
+        with self._connections.transaction() as connection:
+            require_documents(connection, source_ids)
+            if mark(connection, "document", source_ids) < len(set(source_ids)):
+                raise no_such_document(min(source_ids))
+            return sequence_ids_of(connection, "document", source_ids)
+
+    def restore(self, kind: DeletedKind, row_ids: Collection[int]) -> list[int]:
+        """Bring back what was deleted in one go, as it was; returns the ids of the sequences.
+
+        Nothing to do for what is not deleted. Raises RecordNotFoundError where nothing of it is
+        there; documents that were imported again meanwhile stay as they are.
+        """
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                f"UPDATE {TABLES[kind]} SET deleted_at = NULL"
+                " WHERE id IN (SELECT value FROM json_each(?))",
+                [as_json(row_ids)],
+            )
+            if not cursor.rowcount:
+                raise RecordNotFoundError(
+                    "This cannot be brought back any more: the time for that has passed, or it was "
+                    "imported again."
+                )
+            if kind == "conversation":
+                connection.execute(
+                    "UPDATE sources SET deleted_at = NULL"
+                    " WHERE conversation_id IN (SELECT value FROM json_each(?))",
+                    [as_json(row_ids)],
+                )
+            return sequence_ids_of(connection, kind, row_ids)
+
+    def purge(self, deleted_until: datetime) -> list[int]:
+        """Delete for good what was hidden until then, and overwrite where it stood.
+
+        Returns the ids of its sequences, to be purged from the Trie; `Erasures.finish` is to be
+        called afterwards.
+        """
+        if not any(deletion.deleted_at <= deleted_until for deletion in self.list()):
+            return []
+        with self._connections.transaction() as connection:
+            ids = {
+                kind: [row[0] for row in connection.execute(sql, [time_text(deleted_until)])]
+                for kind, sql in HIDDEN.items()
+            }
+            sequence_ids = delete_conversations(connection, ids["conversation"])
+            sequence_ids += delete_sources(connection, ids["document"])
+            if ids["document"]:
+                rebuild_index(connection)
+        self._connections.truncate_log()
+        return sequence_ids
+
+    def list(self) -> list[Deletion]:
+        """What can be brought back, the latest deletion first."""
+        rows = self._connections.rows(
+            "SELECT 'conversation' AS kind, json_array(id) AS ids, title AS name, deleted_at"
+            " FROM conversations WHERE deleted_at IS NOT NULL"
+            " UNION ALL SELECT 'document', json_group_array(id), min(name), deleted_at"
+            " FROM sources WHERE deleted_at IS NOT NULL AND kind = 'document' GROUP BY deleted_at"
+            " ORDER BY deleted_at DESC"
+        )
+        return [
+            Deletion(
+                row["kind"],
+                tuple(json.loads(row["ids"])),
+                row["name"],
+                parse_time(row["deleted_at"]),
+            )
+            for row in rows
+        ]
+
+
+def mark(connection: Connection, kind: DeletedKind, row_ids: Collection[int]) -> int:
+    """Hide rows, within the caller's transaction; how many there were to be seen."""
+    time = now()
+    cursor = connection.execute(
+        f"UPDATE {TABLES[kind]} SET deleted_at = ?"
+        " WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL",
+        [time, as_json(row_ids)],
+    )
+    if kind == "conversation":
+        connection.execute(
+            "UPDATE sources SET deleted_at = ?"
+            " WHERE conversation_id IN (SELECT value FROM json_each(?))",
+            [time, as_json(row_ids)],
+        )
+    return cursor.rowcount
+
+
+def sequence_ids_of(
+    connection: Connection, kind: DeletedKind, row_ids: Collection[int]
+) -> list[int]:
+    """The sequences of chats or documents, hidden or not."""
+    column = "conversation_id" if kind == "conversation" else "sources.id"
+    rows = connection.execute(
+        "SELECT sequences.id FROM sequences JOIN sources ON sources.id = source_id"
+        f" WHERE {column} IN (SELECT value FROM json_each(?)) ORDER BY sequences.id",
+        [as_json(row_ids)],
+    )
+    return [row[0] for row in rows]

@@ -1,0 +1,243 @@
+"""What is left to do once rows are deleted: nothing of them may stay in any file.
+
+A deletion takes rows out of the database, with a note here in the same transaction. What held
+something of theirs elsewhere is cleared afterwards, again at the next start where the program was
+ended before: drafts recorded with other answers, the search index, copies made before upgrades, the
+write-ahead log, and the cache of the app. Knows SQL and files, no Trie. Called by the stores that
+delete and by the app.
+"""
+
+import json
+import logging
+import re
+import sqlite3
+from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sqlite_utils import Database as Connection
+
+from storage.connections import Connections
+from storage.records import ERASED_TOKEN_ID
+
+__all__ = ["Erasures", "delete_conversations", "delete_sources", "rebuild_index"]
+
+logger = logging.getLogger(__name__)
+
+PAGE_LENGTH = 1_000  # steps looked at in one go
+ORIGIN = re.compile(r"\[(\d+),\d+\]")  # a node's sequence and offset
+
+
+class Erasures:
+    """The table `erasures`: deleted rows of which something may still stand somewhere."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    @property
+    def are_pending(self) -> bool:
+        """Whether there is something left to do."""
+        return self._connections.row("SELECT 1 FROM erasures LIMIT 1") is not None
+
+    def finish(self, erase_index: Callable[[int], bool]) -> bool:
+        """Clear all that may hold something of deleted rows; whether that was possible.
+
+        Not while an answer is written: it may have drafted from what was deleted since.
+
+        Args:
+            erase_index: is given the id of a tokenizer whose index held some, and takes them out of
+                what is kept of it on the disk; whether that was possible.
+        """
+        pending = self._connections.rows("SELECT kind, row_id, tokenizer_id FROM erasures")
+        if not pending:
+            return True
+        ids = {
+            kind: frozenset(row["row_id"] for row in pending if row["kind"] == kind)
+            for kind in ("conversation", "source", "sequence", "words")
+        }
+        if ids["words"]:
+            with self._connections.transaction() as connection:
+                rebuild_index(connection)
+        self._erase_drafts(ids["sequence"])
+        tokenizer_ids = {row["tokenizer_id"] for row in pending} - {None}
+        is_done = True
+        for tokenizer_id in sorted(tokenizer_ids):
+            is_done &= erase_index(tokenizer_id)
+        for path in copies_of(self._connections.path):
+            is_done &= erase_from_copy(path, self._database_id(), ids)
+        if self._connections.truncate_log() and is_done:
+            with self._connections.transaction() as connection:
+                connection.conn.executemany(
+                    "DELETE FROM erasures WHERE kind = ? AND row_id = ?",
+                    [(row["kind"], row["row_id"]) for row in pending],
+                )
+            return True
+        return False
+
+    def _database_id(self) -> str:
+        row = self._connections.row("SELECT value FROM settings WHERE key = 'database_id'")
+        assert row is not None, "every database has an id"
+        database_id: str = row["value"]
+        return database_id
+
+    def _erase_drafts(self, sequence_ids: Collection[int]) -> None:
+        """Page by page, so that nobody waits long for the database."""
+        after = 0
+        while sequence_ids:
+            rows = self._connections.rows(
+                "SELECT rowid, draft, accepted_nodes FROM steps WHERE rowid > ?"
+                " ORDER BY rowid LIMIT ?",
+                [after, PAGE_LENGTH],
+            )
+            if not rows:
+                return
+            after = rows[-1]["rowid"]
+            changes = erased_drafts(
+                ((row["rowid"], row["draft"], row["accepted_nodes"]) for row in rows), sequence_ids
+            )
+            if changes:
+                with self._connections.transaction() as connection:
+                    connection.conn.executemany(SET_DRAFT, changes)
+
+
+SET_DRAFT = "UPDATE steps SET draft = ? WHERE rowid = ?"
+
+
+def delete_conversations(connection: Connection, conversation_ids: Collection[int]) -> list[int]:
+    """Delete chats with all that came of them, within the caller's transaction.
+
+    Returns the ids of their sequences. `Connections.truncate_log` is to be called afterwards.
+    """
+    sources = connection.execute(
+        "SELECT id FROM sources WHERE conversation_id IN (SELECT value FROM json_each(?))",
+        [as_json(conversation_ids)],
+    )
+    sequence_ids = note_sequences(connection, [row[0] for row in sources.fetchall()])
+    note(connection, "conversation", conversation_ids)
+    connection.execute(
+        "DELETE FROM conversations WHERE id IN (SELECT value FROM json_each(?))",
+        [as_json(conversation_ids)],
+    )
+    return sequence_ids
+
+
+def delete_sources(connection: Connection, source_ids: Collection[int]) -> list[int]:
+    """Delete documents with text and sequences, within the caller's transaction.
+
+    Returns the ids of their sequences. Their words stay in the search index until it is rebuilt.
+    """
+    sequence_ids = note_sequences(connection, source_ids)
+    note(connection, "source", source_ids)
+    if source_ids:
+        note(connection, "words", [0])
+    connection.execute(
+        "DELETE FROM sources WHERE id IN (SELECT value FROM json_each(?))", [as_json(source_ids)]
+    )
+    return sequence_ids
+
+
+def note_sequences(connection: Connection, source_ids: Collection[int]) -> list[int]:
+    """Note the sequences of these sources as deleted; their ids, rising."""
+    rows = connection.execute(
+        "SELECT id, tokenizer_id FROM sequences"
+        " WHERE source_id IN (SELECT value FROM json_each(?)) ORDER BY id",
+        [as_json(source_ids)],
+    ).fetchall()
+    connection.conn.executemany("INSERT OR IGNORE INTO erasures VALUES ('sequence', ?, ?)", rows)
+    return [row[0] for row in rows]
+
+
+def note(connection: Connection, kind: str, row_ids: Iterable[int]) -> None:
+    """Note rows as deleted."""
+    connection.conn.executemany(
+        "INSERT OR IGNORE INTO erasures VALUES (?, ?, NULL)", [(kind, i) for i in row_ids]
+    )
+
+
+def rebuild_index(connection: Connection) -> None:
+    """Write the search index anew, within the caller's transaction.
+
+    Deleting from FTS5 only adds a mark, so this takes the words out. Not 'optimize': in SQLite
+    3.40 the thousandth in a row leaves an index that cannot be read.
+    """
+    connection.execute("INSERT INTO document_texts_fts (document_texts_fts) VALUES ('rebuild')")
+    connection.execute("DELETE FROM erasures WHERE kind = 'words'")
+
+
+def erased_drafts(
+    steps: Iterable[tuple[int, str, str]], sequence_ids: Collection[int]
+) -> list[tuple[str, int]]:
+    """The drafts among (row id, draft, accepted nodes) that must change: (new draft, row id)."""
+    changes = []
+    for row_id, draft, accepted_nodes in steps:
+        if any(int(found) in sequence_ids for found in ORIGIN.findall(draft)):
+            erased = without_sequences(json.loads(draft), json.loads(accepted_nodes), sequence_ids)
+            changes.append((json.dumps(erased, separators=(",", ":")), row_id))
+    return changes
+
+
+def without_sequences(
+    draft: dict[str, Any], accepted_nodes: Collection[int], sequence_ids: Collection[int]
+) -> dict[str, Any]:
+    """The draft without the tokens taken from these sequences, and without what followed them.
+
+    Accepted ones stay: they are words of the answer.
+    """
+    token_ids = list(draft["token_ids"])
+    for node, (parent, origin) in enumerate(zip(draft["parents"], draft["origins"], strict=True)):
+        is_taken = isinstance(origin, list) and origin[0] in sequence_ids
+        is_below = parent >= 0 and token_ids[parent] == ERASED_TOKEN_ID
+        if node not in accepted_nodes and (is_taken or is_below):
+            token_ids[node] = ERASED_TOKEN_ID
+    return {**draft, "token_ids": token_ids}
+
+
+def copies_of(path: Path) -> list[Path]:
+    """The copies of a database that were made before upgrades, those broken off too."""
+    return sorted(path.with_name("backups").glob(f"{path.stem}-before-*"))
+
+
+def erase_from_copy(path: Path, database_id: str, ids: dict[str, frozenset[int]]) -> bool:
+    """Delete these rows from a copy as well; one that cannot be cleared is removed itself."""
+    try:
+        if path.suffix == ".db":
+            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                connection.execute("PRAGMA foreign_keys = ON")
+                connection.execute("PRAGMA secure_delete = ON")
+                erase_rows(connection, database_id, ids)
+                connection.execute("PRAGMA journal_mode = DELETE")  # empties its log
+            return True
+        if path.suffix == ".partial":
+            path.unlink()
+    except sqlite3.Error as error:
+        logger.warning("The copy %s could not be cleared and is removed: %s", path, error)
+        try:
+            path.unlink()
+        except OSError:
+            return False
+    except OSError as error:
+        logger.warning("%s could not be removed: %s", path, error)
+        return False
+    return True
+
+
+def erase_rows(
+    connection: sqlite3.Connection, database_id: str, ids: dict[str, frozenset[int]]
+) -> None:
+    """Delete the rows from a copy of this database; any other one is left as it is."""
+    found = connection.execute("SELECT value FROM settings WHERE key = 'database_id'").fetchone()
+    if found != (database_id,):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for table, kind in (("conversations", "conversation"), ("sources", "source")):
+        connection.executemany(f"DELETE FROM {table} WHERE id = ?", [(i,) for i in ids[kind]])
+    connection.execute("INSERT INTO document_texts_fts (document_texts_fts) VALUES ('rebuild')")
+    steps = connection.execute("SELECT rowid, draft, accepted_nodes FROM steps")
+    connection.executemany(SET_DRAFT, erased_drafts(steps, ids["sequence"]))
+    connection.execute("COMMIT")
+
+
+def as_json(ids: Collection[int]) -> str:
+    """Ids as one parameter, for `json_each`."""
+    return json.dumps([int(row_id) for row_id in ids])
