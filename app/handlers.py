@@ -27,7 +27,7 @@ from app.services.views import (
     ImportSnapshot,
 )
 from app.tab_view import TabView
-from app.typed_options import answer_options
+from app.typed_options import Typed, answer_options
 from storage.errors import RecordNotFoundError
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ class PageHandlers:
         view: TabView,
         text: str,
         lookahead: bool,
-        temperature: float | None,
-        max_new_tokens: float | None,
-        seed: float | None = None,
-        *filters: float | str | None,
+        temperature: Typed,
+        max_new_tokens: Typed,
+        seed: Typed = None,
+        *filters: Typed,
     ) -> Outputs:
         """The message box (emptied), and the view with the question and its waiting answer.
 
