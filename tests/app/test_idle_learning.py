@@ -52,7 +52,7 @@ def test_priming_is_in_the_status_line_until_it_is_done(start: Start) -> None:
     engine = PrimedEngine()
     service = start(engine)
     engine.batches.release(13)
-    wait_for(lambda: "Preparing drafts: 50 % of the vocabulary" in status_line(service))
+    wait_for(lambda: "Preparing drafts: 50.2 % of the vocabulary" in status_line(service))
     engine.batches.release(100)
     wait_for(lambda: "Preparing" not in status_line(service))
     assert ByteTokenizer().decode(engine.prefixes[0]).endswith("assistant\n")
@@ -113,7 +113,7 @@ def test_switched_off_on_the_page_it_rests(start: Start, database: Database) -> 
     assert engine.starts == []
     service.set_idle_learning(True)
     engine.batches.release(1)
-    wait_for(lambda: "Preparing drafts: 3 %" in status_line(service))
+    wait_for(lambda: "Preparing drafts: 3.9 %" in status_line(service))
     service.set_idle_learning(False)
     engine.batches.release(1)  # one that may have begun
     wait_for(lambda: "Preparing" not in status_line(service))
