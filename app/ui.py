@@ -117,8 +117,6 @@ def page_theme() -> gr.themes.Base:
         checkbox_background_color_selected_dark="*primary_700",
         block_info_text_color="*neutral_500",
         block_info_text_color_dark="*neutral_400",
-        block_info_text_color="*neutral_500",
-        block_info_text_color_dark="*neutral_400",
         input_placeholder_color="*neutral_500",
         input_placeholder_color_dark="*neutral_400",
     )
