@@ -1,5 +1,7 @@
 """Deeper reading: what the model would say at each place of a text, in batches of a moment."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -21,6 +23,8 @@ def test_every_token_gets_what_the_model_says_at_its_place(family: str, attentio
             expected = model.hf_model(input_ids=torch.tensor([text])).logits[0]
             rows = expected.topk(NUM_SUCCESSORS).indices.tolist()
             assert [table.successors(token_id) for token_id in text] == rows
+            pairs = [table.pair_successors(*pair) for pair in pairwise(text)]
+            assert pairs == rows[1:], "across batches, too"
     assert table.known_share == (len(TEXT) + len(OTHER)) / VOCAB_SIZE
 
 
