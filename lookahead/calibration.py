@@ -22,8 +22,8 @@ HEADER = "calibration 1"
 NUM_RECENT = 12  # near misses asked at a node
 MAX_RECENT_DEPTH = 3  # nodes at which they are asked lie above it
 
-Turn = list[tuple[int, float, int]]
-"""What one kind of evidence said of a node's children: token id, share of the whole, cell."""
+Turn = tuple[Sequence[int], Sequence[float], Sequence[int]]
+"""What one kind of evidence said of a node's children: token ids, shares of the whole, cells."""
 
 _PRIOR_WEIGHT = 30.0  # times that a prior counts as asked
 _MAX_ASKED = 2_000.0  # above it counts are halved: what was long ago weighs less
@@ -92,24 +92,28 @@ class Calibration:
         The token is credited to the turns in proportion to what they gave it, and a turn counts as
         asked as far as those before it were not right: a step of expectation maximisation.
         """
-        given = sum(share for turn in turns for token, share, _ in turn if token == token_id)
+        given = [
+            sum(share for token, share in zip(tokens, shares, strict=True) if token == token_id)
+            for tokens, shares, _ in turns
+        ]
+        total = sum(given)
         reach = 1.0
-        for turn in turns:
-            asked = {cell for _, _, cell in turn}
-            for cell in asked:
-                self._asked[cell] += reach
-            if given > 0.0:
-                for token, share, cell in turn:
-                    if token == token_id:
-                        self._right[cell] += share / given
-                        reach -= share / given
-            for cell in asked:
-                if self._asked[cell] > _MAX_ASKED:
-                    self._asked[cell] /= 2
-                    self._right[cell] /= 2
-                self.shares[cell] = self._right[cell] / self._asked[cell]
+        for (tokens, _, cells), share in zip(turns, given, strict=True):
+            for cell in set(cells):
+                self._count(cell, asked=reach)
+            if share > 0.0:
+                self._count(cells[tokens.index(token_id)], right=share / total)
+                reach -= share / total
             if reach < 1e-6:
                 break
+
+    def _count(self, cell: int, asked: float = 0.0, right: float = 0.0) -> None:
+        self._asked[cell] += asked
+        self._right[cell] += right
+        if self._asked[cell] > _MAX_ASKED:
+            self._asked[cell] /= 2
+            self._right[cell] /= 2
+        self.shares[cell] = self._right[cell] / self._asked[cell]
 
     def to_bytes(self) -> bytes:
         """Serialize."""

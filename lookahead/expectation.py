@@ -33,29 +33,34 @@ class Expectation:
 
     def take_matches(self, groups: Mapping[int, Sized], num_seen: int, cell: int) -> None:
         """Places that match the context, by the token they go on with."""
-        probabilities, turn = self.probabilities, []
         taken = self.left * self._shares[cell]
-        for token_id, group in groups.items():
-            share = taken * len(group) / num_seen
-            probabilities[token_id] = probabilities.get(token_id, 0.0) + share
-            turn.append((token_id, share, cell))
+        each = taken / num_seen
+        shares = [each * len(group) for group in groups.values()]
+        self._take(list(groups), shares, [cell] * len(shares))
         self.left -= taken
-        self.turns.append(turn)
 
     def take_row(
         self, token_ids: Sequence[int], first_cell: int, own_ids: Collection[int], row_length: int
     ) -> None:
         """Likely tokens, likeliest first; `own_ids` are those that occur in the conversation."""
         cells = [
-            first_cell + rank + row_length * (token_id in own_ids)
-            for rank, token_id in enumerate(token_ids)
+            cell + row_length if token_id in own_ids else cell
+            for cell, token_id in enumerate(token_ids, first_cell)
         ]
-        shares = [self._shares[cell] for cell in cells]
+        all_shares = self._shares
+        shares = [all_shares[cell] for cell in cells]
         total = sum(shares)
-        scale = self.left * min(1.0, _MOST / total) if total else 0.0
-        probabilities, turn = self.probabilities, []
-        for token_id, share, cell in zip(token_ids, shares, cells, strict=True):
-            probabilities[token_id] = probabilities.get(token_id, 0.0) + share * scale
-            turn.append((token_id, share * scale, cell))
-        self.left -= total * scale
-        self.turns.append(turn)
+        scale = self.left if total <= _MOST else self.left * _MOST / total
+        self._take(token_ids, [scale * share for share in shares], cells)
+        self.left -= scale * total
+
+    def _take(
+        self, token_ids: Sequence[int], shares: Sequence[float], cells: Sequence[int]
+    ) -> None:
+        self.turns.append((token_ids, shares, cells))
+        probabilities = self.probabilities
+        if not probabilities:
+            probabilities.update(zip(token_ids, shares, strict=True))
+            return
+        for token_id, share in zip(token_ids, shares, strict=True):
+            probabilities[token_id] = probabilities.get(token_id, 0.0) + share
