@@ -23,8 +23,8 @@ def read(
     successors: SuccessorTable,
     windows: Iterable[Sequence[int]],
     clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[None]:
-    """Read texts, each by itself; yields after each batch.
+) -> Iterator[int]:
+    """Read texts, each by itself; yields after each batch how much of its text has been read.
 
     Args:
         windows: token ids of each text, no longer than the context; the next one is asked for
@@ -44,4 +44,4 @@ def read(
             logits = model.adapter.verify(batch, range(-1, len(batch) - 1), cache)
             successors.update(batch, likeliest_ids(logits), [before, *batch[:-1]])
             pace.observe(clock() - started)
-            yield
+            yield cache.length

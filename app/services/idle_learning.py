@@ -84,9 +84,9 @@ class IdleLearning:
     def _read(self) -> Iterator[None]:
         readings = self._database.deeper_readings
         successors = self._kept.learned.successors
-        for _ in self._engine.read(self._model, successors, self._windows()):
+        for num_read in self._engine.read(self._model, successors, self._windows()):
             left = readings.num_tokens_left(self._model.fingerprint, self._tokenizer_id)
-            self.progress = f"Reading documents: {left:,} tokens left"
+            self.progress = f"Reading documents: {left - num_read:,} tokens left"
             yield
 
     def _windows(self) -> Iterator[Sequence[int]]:

@@ -1,5 +1,6 @@
 """Learning while nothing is asked: seen by the page, in nobody's way, and never twice."""
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.presenters import engine_line
-from app.services import ChatService, worker
+from app.services import ChatService, EngineState, worker
 from app.services.idle_learning import IDLE_LEARNING_SETTING
 from lookahead.successors import SuccessorTable
 from storage import Database
@@ -149,16 +150,25 @@ def test_a_batch_that_fails_is_not_tried_again(
 
 
 def test_documents_wanted_deeper_are_read_once_and_whole(
-    start: Start, database: Database, tmp_path: Path
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "long.txt").write_text("x" * 1500)
     (tmp_path / "other.txt").write_text("not this one")
     engine = ScriptedEngine()
     service = start(engine)
+    lines: set[str] = set()
+    show = service._worker._show
+
+    def note(state: EngineState) -> None:
+        lines.update(re.findall(r"Reading documents: (\S+) tokens left", state.background))
+        show(state)
+
+    monkeypatch.setattr(service._worker, "_show", note)
     service.import_paths([tmp_path / "other.txt"]).wait_until_over(WAIT)
     service.import_paths([tmp_path / "long.txt"], is_deeper=True).wait_until_over(WAIT)
     wait_for(lambda: len(engine.read_windows) == 2)
     wait_for(lambda: "Reading" not in status_line(service))
+    assert lines == {"476", "0"}
     assert engine.read_windows == [[120] * 1024, [120] * 476]
     service.close()
     again = ScriptedEngine()
