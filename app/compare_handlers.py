@@ -13,7 +13,7 @@ import gradio as gr
 from app.compare_presenter import comparison_value
 from app.handlers import UPDATE_SECONDS, Outputs
 from app.page_errors import shows_errors
-from app.typed_options import answer_options
+from app.typed_options import Typed, answer_options
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
@@ -32,10 +32,10 @@ class CompareHandlers:
     def run(
         self,
         prompt: str,
-        temperature: float | None,
-        max_new_tokens: float | None,
-        seed: float | None,
-        *filters: float | str | None,
+        temperature: Typed,
+        max_new_tokens: Typed,
+        seed: Typed,
+        *filters: Typed,
     ) -> Outputs:
         """Begin a comparison: shown. An emptied seed means that one is drawn."""
         options = answer_options(True, temperature, max_new_tokens, seed, filters)

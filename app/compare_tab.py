@@ -11,7 +11,7 @@ import gradio as gr
 
 from app.compare_handlers import CompareHandlers
 from app.compare_presenter import comparison_value
-from app.sampling_controls import SamplingControls, sampling_controls, temperature_control
+from app.sampling_controls import SamplingControls, optional_number, sampling_controls
 
 __all__ = ["COMPARE_CSS", "CompareTab", "compare_tab", "wire_compare"]
 
@@ -48,7 +48,7 @@ class CompareTab:
     prompt: gr.Textbox
     run: gr.Button
     stop: gr.Button
-    temperature: gr.Number
+    temperature: gr.Textbox
     max_new_tokens: gr.Number
     sampling: SamplingControls
     result: gr.HTML
@@ -82,9 +82,10 @@ def compare_tab() -> CompareTab:
                 visible=False,
             )
         with gr.Row(elem_id="compare-options", elem_classes="options"):
-            temperature = temperature_control()
+            temperature = optional_number("Temperature")
             max_new_tokens = gr.Number(_MAX_NEW_TOKENS, label="Max tokens")
-        sampling = sampling_controls("compare-sampling", _SEED)
+            seed = optional_number("Seed", _SEED)
+        sampling = sampling_controls("compare-sampling", seed)
         result = gr.HTML(
             comparison_value(None),
             html_template=_RESULT,

@@ -22,7 +22,7 @@ from app.services.views import (
     EngineState,
 )
 from app.tab_view import TabView
-from app.typed_options import answer_options
+from app.typed_options import Typed, answer_options
 from storage.errors import RecordNotFoundError
 
 if TYPE_CHECKING:
@@ -113,11 +113,11 @@ class PageHandlers:
         view: TabView,
         text: str,
         lookahead: bool,
-        temperature: float | None,
-        max_new_tokens: float | None,
+        temperature: Typed,
+        max_new_tokens: Typed,
         documents: bool = False,
-        seed: float | None = None,
-        *filters: float | str | None,
+        seed: Typed = None,
+        *filters: Typed,
     ) -> Outputs:
         """The message box (emptied), and the view with the question and its waiting answer.
 

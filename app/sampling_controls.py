@@ -4,49 +4,43 @@ Knows components only. Their values are read by `app.typed_options`, in the orde
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 
-__all__ = ["SamplingControls", "sampling_controls", "temperature_control"]
+__all__ = ["SamplingControls", "optional_number", "sampling_controls"]
 
-_OFF = "model's own"  # what an empty field means
+_OWN = "auto"  # an empty field means the model's own default
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingControls:
     """The components; `filters` as `answer_options` takes them."""
 
-    seed: gr.Number
-    filters: tuple[gr.Number | gr.Textbox, ...]
+    seed: gr.Textbox
+    filters: tuple[gr.Textbox, ...]
 
 
-def temperature_control() -> gr.Number:
-    """Without a range: gradio's errors do not name the field, the handlers' do."""
-    return gr.Number(None, label="Temperature", step=0.1, placeholder=_OFF)
+def optional_number(label: str, value: int | None = None) -> gr.Textbox:
+    """A field for a number that may be left empty: gradio's own sends 0 for nothing typed."""
+    shown = "" if value is None else str(value)
+    return gr.Textbox(shown, label=label, placeholder=_OWN, lines=1, max_lines=1, min_width=64)
 
 
-def sampling_controls(elem_id: str, seed: int | None) -> SamplingControls:
-    """A closed accordion with all of them; a seed that is empty is drawn."""
+def sampling_controls(elem_id: str, seed: gr.Textbox | None = None) -> SamplingControls:
+    """A closed accordion with all of them; with a field for the seed where there is none yet."""
     with (
         gr.Accordion("Sampling", open=False, elem_id=elem_id, elem_classes="sampling"),
         gr.Row(elem_classes="options"),
     ):
-        fields: dict[str, dict[str, Any]] = {
-            "Top-k": {"step": 1},
-            "Top-p": {"step": 0.05},
-            "Min-p": {"step": 0.01},
-            "Repetition penalty": {"step": 0.05},
-        }
         numbers = [
-            gr.Number(None, label=label, placeholder=_OFF, **choices)
-            for label, choices in fields.items()
+            optional_number(label) for label in ("Top-k", "Top-p", "Min-p", "Repetition penalty")
         ]
-        drawn = gr.Number(seed, label="Seed", placeholder="drawn")
+        seed = seed or optional_number("Seed")
         stop = gr.Textbox(
             label="Stop at",
-            placeholder="one text a line, \\n for its end",
+            placeholder="one a line, \\n for its end",
             lines=1,
             max_lines=4,
+            min_width=220,
         )
-    return SamplingControls(drawn, (*numbers, stop))
+    return SamplingControls(seed, (*numbers, stop))

@@ -4,21 +4,24 @@ Knows numbers and texts only. Called by the handlers of the chat and of the comp
 has the same limits.
 """
 
+import math
 from collections.abc import Sequence
 
 from app.page_errors import RefusedInputError
 from app.services.views import AnswerOptions
 from lookahead.config import SAMPLING_RANGES
 
-__all__ = ["MAX_TEMPERATURE", "answer_options", "stop_problem", "whole_number"]
+__all__ = ["MAX_TEMPERATURE", "Typed", "answer_options", "stop_problem"]
 
 MAX_TEMPERATURE = 2
 _MAX_NEW_TOKENS = 1_000_000  # an answer ends where the context is full
-_MAX_SEED = 2**53 - 1  # what a browser knows exactly
+_MAX_SEED = 2**64 - 1
 _MAX_STOPS = 16  # each is looked for at every token
 _MAX_STOP_CHARACTERS = 200
 
-Typed = float | None  # an emptied field is None
+_MAX_DIGITS = 20
+
+Typed = float | str | None  # of a field for a number; empty: None or ""
 
 
 def answer_options(
@@ -26,7 +29,7 @@ def answer_options(
     temperature: Typed,
     max_new_tokens: Typed,
     seed: Typed = None,
-    filters: Sequence[float | str | None] = (),
+    filters: Sequence[Typed] = (),
 ) -> AnswerOptions:
     """The options typed on the page; an emptied field means its default.
 
@@ -36,13 +39,13 @@ def answer_options(
     Raises RefusedInputError.
     """
     top_k, top_p, min_p, repetition_penalty, stop = filters or (None,) * 5
-    length = whole_number("Max tokens", max_new_tokens, 1, _MAX_NEW_TOKENS)
+    length = _whole_number("Max tokens", max_new_tokens, 1, _MAX_NEW_TOKENS)
     return AnswerOptions(
         lookahead=bool(lookahead),
         temperature=_number("Temperature", temperature, 0, MAX_TEMPERATURE),
         max_new_tokens=AnswerOptions().max_new_tokens if length is None else length,
-        seed=whole_number("Seed", seed, 0, _MAX_SEED),
-        top_k=whole_number("Top-k", top_k, *map(int, SAMPLING_RANGES["top_k"])),
+        seed=_whole_number("Seed", seed, 0, _MAX_SEED),
+        top_k=_whole_number("Top-k", top_k, *map(int, SAMPLING_RANGES["top_k"])),
         top_p=_number("Top-p", top_p, *SAMPLING_RANGES["top_p"]),
         min_p=_number("Min-p", min_p, *SAMPLING_RANGES["min_p"]),
         repetition_penalty=_number(
@@ -52,21 +55,37 @@ def answer_options(
     )
 
 
-def whole_number(field: str, value: object, least: int, most: int) -> int | None:
-    """What was typed into a field for whole numbers; None: nothing. Raises RefusedInputError."""
+def _whole_number(field: str, typed: object, least: int, most: int) -> int | None:
+    value = _value(typed)
     if value is None:
         return None
-    if not (isinstance(value, int | float) and least <= value <= most and value == int(value)):
+    if not (least <= value <= most and value == int(value)):
         raise RefusedInputError(f"{field} must be a whole number from {least:,} to {most:,}.")
     return int(value)
 
 
-def _number(field: str, value: object, least: float, most: float) -> float | None:
+def _number(field: str, typed: object, least: float, most: float) -> float | None:
+    value = _value(typed)
     if value is None:
         return None
-    if not (isinstance(value, int | float) and least <= value <= most):
+    if not least <= value <= most:
         raise RefusedInputError(f"{field} must be a number from {least:g} to {most:g}.")
     return float(value)
+
+
+def _value(typed: object) -> float | None:
+    """The number typed; None: nothing, nan: something else."""
+    if typed is None or (isinstance(typed, str) and not typed.strip()):
+        return None
+    if isinstance(typed, str):
+        text = typed.strip().replace(",", ".")
+        if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
+            return int(text)  # a float is exact up to 2**53 only
+        try:
+            typed = float(text)
+        except ValueError:
+            return math.nan
+    return typed if isinstance(typed, int | float) else math.nan
 
 
 def _stop_texts(typed: object) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from app.document_handlers import DocumentHandlers
 from app.documents_tab import DOCUMENTS_CSS, documents_tab, wire_documents
 from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
-from app.sampling_controls import SamplingControls, sampling_controls, temperature_control
+from app.sampling_controls import SamplingControls, optional_number, sampling_controls
 from app.services.views import AnswerOptions
 from app.settings_handlers import SettingsHandlers
 from app.settings_tab import settings_tab, wire_settings
@@ -78,7 +78,7 @@ class ChatTab:
     stop: gr.Button
     lookahead: gr.Checkbox
     documents: gr.Checkbox
-    temperature: gr.Number
+    temperature: gr.Textbox
     max_new_tokens: gr.Number
     sampling: SamplingControls
 
@@ -101,6 +101,8 @@ def page_theme() -> gr.themes.Base:
         button_primary_text_color_dark="white",
         checkbox_background_color_selected="*primary_700",
         checkbox_background_color_selected_dark="*primary_700",
+        block_info_text_color="*neutral_500",
+        block_info_text_color_dark="*neutral_400",
         input_placeholder_color="*neutral_500",
         input_placeholder_color_dark="*neutral_400",
     )
@@ -235,9 +237,9 @@ def _chat_column(default_lookahead: bool) -> ChatTab:
         with gr.Row(elem_id="options", elem_classes="options"):
             lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
             documents = gr.Checkbox(False, label="Documents", container=False)
-            temperature = temperature_control()
+            temperature = optional_number("Temperature")
             max_new_tokens = gr.Number(AnswerOptions().max_new_tokens, label="Max tokens")
-        sampling = sampling_controls("chat-sampling", None)
+        sampling = sampling_controls("chat-sampling")
     return ChatTab(
         chatbot, message, send, stop, lookahead, documents, temperature, max_new_tokens, sampling
     )

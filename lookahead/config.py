@@ -28,7 +28,8 @@ class DecodingConfig:
             numerical ties. None: what the model was loaded with.
         max_rows: rows of one verifying forward at most, root included. None: 32, the most that
             the self-test compares; each draft is as wide as pays.
-        max_draft_depth: tokens on one drafted branch at most.
+        max_draft_depth: tokens on one drafted branch at most; 31 fill the default rows, as where
+            a passage is copied.
         prefill_chunk_length: prompt tokens per prefill forward, the same with drafting on or off.
             Between two the answer can be cancelled. A model that can only be decoded plainly takes
             its prompt in one piece.
@@ -43,7 +44,7 @@ class DecodingConfig:
     max_new_tokens: int = 256
     strict: bool | None = None
     max_rows: int | None = None
-    max_draft_depth: int = 15
+    max_draft_depth: int = 31
     prefill_chunk_length: int = 2048
     adaptive: bool = True
     probe_interval: int = 8

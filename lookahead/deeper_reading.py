@@ -23,8 +23,8 @@ def read(
     successors: SuccessorTable,
     windows: Iterable[Sequence[int]],
     clock: Callable[[], float] = time.perf_counter,
-) -> Iterator[None]:
-    """Read texts, each by itself; yields after each batch.
+) -> Iterator[int]:
+    """Read texts, each by itself; yields after each batch how much of its text has been read.
 
     Args:
         windows: token ids of each text, no longer than the context; the next one is asked for
@@ -40,7 +40,8 @@ def read(
         while cache.length < len(token_ids):
             started = clock()
             batch = token_ids[cache.length : cache.length + pace.num_rows]
+            before = token_ids[cache.length - 1] if cache.length else -1
             logits = model.adapter.verify(batch, range(-1, len(batch) - 1), cache)
-            successors.update(batch, likeliest_ids(logits))
+            successors.update(batch, likeliest_ids(logits), [before, *batch[:-1]])
             pace.observe(clock() - started)
-            yield
+            yield cache.length

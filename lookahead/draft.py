@@ -95,11 +95,6 @@ class DraftTree:
             match_length=self.match_length,
         )
 
-    def likeliest(self, width: int) -> "DraftTree":
-        """The subtree of its `width` likeliest nodes, of equal ones the earlier, order kept."""
-        by_probability = sorted(range(self.width), key=lambda node: -self.probabilities[node])
-        return self.subtree(sorted(by_probability[: max(1, width)]))
-
     def path(self, node: int) -> list[int]:
         """Node indexes from the root to `node`, both included."""
         path = [node]

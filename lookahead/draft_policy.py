@@ -22,7 +22,8 @@ __all__ = ["DraftPolicy", "PolicyStep"]
 
 _RATE_MEMORY = 8.0  # steps over which the rate is taken
 _LOOK_MEMORY = 8.0  # looks over which is taken what looking gives and costs
-_TRUST_STEP = 0.7  # log-odds that a surprise moves the trust in a source
+_HOPE = 0.1  # plain steps that a look gives before one gave any: twenty looks to begin with
+_TRUST_STEP = 0.5  # log-odds that a surprise moves the trust in a source
 _MAX_TRUST = 6.0  # log-odds up or down
 _NEVER, _SURELY = 1e-6, 0.99  # of a child behind its parent; certainty is not believed
 _DOUBT = 0.5  # of the cheapest node's price: a draft may leave out what is less likely still
@@ -83,12 +84,12 @@ class DraftPolicy:
         ]
         self._trust: dict[TokenSource, float] = {}
         self._tokens = self._cost = _RATE_MEMORY  # one token a plain step, to begin with
-        self._look_value = 1.0  # what a look gained lately, in plain steps: hope, to begin with
+        self._look_value = _HOPE  # what a look gained lately, in plain steps
         self._look_cost = 0.0  # what it took
         self._steps_since_look = 0
         self._is_promising = True  # the last look had the next token
         self._choice = _Choice()
-        self.min_probability = MIN_PROBABILITY  # no node less likely is worth its row
+        self._node_price = 0.0  # plain steps that the cheapest node of the last draft costs
 
     @property
     def is_due(self) -> bool:
@@ -98,6 +99,11 @@ class DraftPolicy:
             or self._look_value >= self._rate * self._look_cost
             or self._steps_since_look >= self._probe_interval - 1
         )
+
+    @property
+    def min_probability(self) -> float:
+        """Probability below which no node is worth its row, whatever else is in the tree."""
+        return max(MIN_PROBABILITY, _DOUBT * self._rate * self._node_price)
 
     @property
     def _rate(self) -> float:
@@ -124,8 +130,7 @@ class DraftPolicy:
             *(draft, leaves[best], float(costs[best])), is_paused=best == 0 < len(order) - 1
         )
         if len(order) > 1:
-            cheapest = float(np.diff(costs).min())
-            self.min_probability = max(MIN_PROBABILITY, _DOUBT * self._rate * cheapest)
+            self._node_price = float(np.diff(costs).min())
         self._look_value += (float(worth[best] - worth[0]) - self._look_value) / _LOOK_MEMORY
         return draft.subtree(sorted(order[: best + 1]))
 

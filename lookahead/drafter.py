@@ -4,32 +4,27 @@ Knows stores of token ids and probabilities; no model, no tensors. The decoding 
 draft before every verifying forward and tells afterwards what came of it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import count, pairwise
+from itertools import count
 from typing import Protocol
 
-import numpy as np
-
-from lookahead.calibration import FixedPriors
-from lookahead.candidates import (
-    MATCH_LENGTHS,
-    MAX_MATCH_LENGTH,
-    Candidates,
-    IntArray,
-    level_of,
-)
+from lookahead.calibration import MAX_RECENT_DEPTH, NUM_RECENT, Calibration
+from lookahead.candidates import MAX_MATCH_LENGTH, Candidates, IntArray
 from lookahead.draft import DraftTree, TokenSource, quoted_position
+from lookahead.evidence import Evidence, gather
+from lookahead.expectation import Expectation
 from lookahead.foresight import Foresight
 from lookahead.learned import Learned
+from lookahead.near_misses import NearMisses
 from lookahead.request_view import RequestView
+from lookahead.successors import NUM_SUCCESSORS
 from lookahead.trie import Trie, TrieSnapshot
 
 __all__ = ["DraftLimits", "Drafter", "TrieDrafter"]
 
-MIN_PROBABILITY = 0.01  # a node less likely than this is not worth a row
-MAX_CANDIDATES = 64  # of one store at one match length, the latest ones
+MIN_PROBABILITY = 0.004  # a node less likely than this is not worth a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,77 +69,40 @@ class Drafter(Protocol):
         """
 
 
-class _Level:
-    """The candidates of one store and match length, their windows read as the tree deepens."""
-
-    __slots__ = ("_columns", "candidates", "is_own", "match_length")
-
-    def __init__(
-        self,
-        candidates: Candidates,
-        columns: dict[int, list[int]],
-        is_own: bool,
-        match_length: int,
-    ) -> None:
-        self.candidates = candidates
-        self.is_own = is_own
-        self.match_length = match_length
-        self._columns = columns
-
-    def group(self, members: Iterable[int], depth: int) -> dict[int, list[int]]:
-        """Members by their token `depth` tokens after the match; ended ones are left out."""
-        column = self._columns.get(depth)
-        if column is None:
-            column = self._columns[depth] = self.candidates.windows[:, depth].tolist()
-        groups: dict[int, list[int]] = {}
-        for member in members:
-            groups.setdefault(column[member], []).append(member)
-        groups.pop(-1, None)
-        return groups
-
-
-_Evidence = list[tuple[_Level, Sequence[int]]]  # candidates that agree with a path, latest first
-
-
-def _evidence(candidates: Candidates, *, is_own: bool) -> _Evidence:
-    """The candidates of one store by match length, longest first."""
-    columns: dict[int, list[int]] = {}
-    levels = level_of(candidates.match_lengths)
-    edges = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), len(levels)]
-    return [
-        (
-            _Level(candidates, columns, is_own, MATCH_LENGTHS[levels[begin]]),
-            range(begin, min(end, begin + MAX_CANDIDATES)),
-        )
-        for begin, end in pairwise(edges)
-        if begin < end
-    ]
-
-
 class _Node:
     """A node of the growing tree, with what was seen on its path; all of it recycled if nothing."""
 
-    __slots__ = ("children", "depth", "evidence", "parent", "probability", "token_id")
+    __slots__ = (
+        "children",
+        "depth",
+        "evidence",
+        "expectation",
+        "parent",
+        "probability",
+        "token_id",
+    )
 
     def __init__(
-        self, token_id: int, probability: float, parent: "_Node | None", evidence: _Evidence
+        self, token_id: int, probability: float, parent: "_Node | None", evidence: Evidence
     ) -> None:
         self.token_id = token_id
         self.probability = probability
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.evidence = evidence
+        self.expectation: Expectation | None = None
         self.children: list[_Node] = []
         if parent is not None:
             parent.children.append(self)
 
 
 class TrieDrafter:
-    """Drafts from the request's own tokens, the Trie, and recycled successors.
+    """Drafts one answer from the request's own tokens, the Trie, and what the model nearly said.
 
-    At each node the levels that still agree with its path are asked, longest match first; each
-    takes its share of what the longer ones left, and the recycled successors get the rest. The tree
-    grows by its likeliest node.
+    At each node the evidence takes turns: places that agree with the path, longest match first;
+    the successors of its last two tokens; those of its last one; and near the root the tokens that
+    the model lately nearly chose. Each takes its share of what those before it left. The tree grows
+    by its likeliest node.
     """
 
     def __init__(
@@ -156,8 +114,11 @@ class TrieDrafter:
         self._trie = trie
         self._successors = learned.successors if learned else None
         self._masked_sequence_ids = masked_sequence_ids
-        self._calibration = learned.calibration if learned else FixedPriors()
+        self._calibration = learned.calibration if learned else Calibration()
         self._masked: tuple[TrieSnapshot, tuple[IntArray, ...]] | None = None
+        self._near_misses = NearMisses()
+        self._previous_id = -1  # the token before the root; -1: not known
+        self._drafted: tuple[_Node, RequestView, int] | None = None  # root, request, its length
 
     @property
     def reads_rows(self) -> bool:
@@ -168,15 +129,19 @@ class TrieDrafter:
         """See `Drafter`. Raises ValueError for an empty request."""
         if not len(request):
             raise ValueError("There is nothing to continue: the request is empty.")
+        last_id = int(request.token_ids[-1])
+        self._previous_id = int(request.token_ids[-2]) if len(request) > 1 else -1
+        self._near_misses.drop(last_id)
         snapshot = None if self._trie is None else self._trie.snapshot
         if limits.max_width < 2 or limits.max_depth < 1:
-            return DraftTree.root_only(int(request.token_ids[-1]))
+            return DraftTree.root_only(last_id)
         own = request.candidates(limits.max_depth)
         other = self._candidates(request, snapshot, limits.max_depth)
-        evidence = _evidence(own, is_own=True) + _evidence(other, is_own=False)
+        evidence = gather(own, is_own=True) + gather(other, is_own=False)
         evidence.sort(key=lambda item: -item[0].match_length)
-        root = _Node(int(request.token_ids[-1]), 1.0, None, evidence)
-        self._grow(root, limits)
+        root = _Node(last_id, 1.0, None, evidence)
+        self._grow(root, request, limits)
+        self._drafted = root, request, len(request)
         match_length = max(int(found.match_lengths.max(initial=0)) for found in (own, other))
         return _lay_out(root, request, snapshot, match_length)
 
@@ -184,10 +149,32 @@ class TrieDrafter:
         self, draft: DraftTree, accepted_nodes: Sequence[int], top_ids: IntArray | None
     ) -> None:
         """See `Drafter`. Recycles every verified row; the accepted ones have the last word."""
+        self._calibrate()
         if self._successors is None or top_ids is None:
             return
         rows = [*range(draft.width), 0, *accepted_nodes]
-        self._successors.update([draft.token_ids[row] for row in rows], top_ids[rows])
+        token_ids = draft.token_ids
+        previous_ids = [
+            token_ids[parent] if (parent := draft.parents[row]) >= 0 else self._previous_id
+            for row in rows
+        ]
+        self._successors.update([token_ids[row] for row in rows], top_ids[rows], previous_ids)
+        for row in (0, *accepted_nodes):
+            self._near_misses.drop(token_ids[row])
+            self._near_misses.add(token_id for token_id in top_ids[row].tolist() if token_id >= 0)
+        self._previous_id = token_ids[rows[-1]]
+
+    def _calibrate(self) -> None:
+        """Learn from what came after the last draft's nodes, as far as they were reached."""
+        if self._drafted is None:
+            return
+        (root, request, length), self._drafted = self._drafted, None
+        node: _Node | None = root
+        for token_id in request.token_ids[length:].tolist():
+            if node is None or node.expectation is None:
+                break
+            self._calibration.learn(node.expectation.turns, token_id)
+            node = next((child for child in node.children if child.token_id == token_id), None)
 
     def _candidates(
         self, request: RequestView, snapshot: TrieSnapshot | None, depth: int
@@ -198,49 +185,73 @@ class TrieDrafter:
             self._masked = (snapshot, snapshot.edges_of(self._masked_sequence_ids))
         return snapshot.candidates(request.token_ids[-MAX_MATCH_LENGTH:], depth, self._masked[1])
 
-    def _grow(self, root: _Node, limits: DraftLimits) -> None:
+    def _grow(self, root: _Node, request: RequestView, limits: DraftLimits) -> None:
         """Take the likeliest known node into the tree until it is full or nothing is left."""
         ticket = count()  # of equally likely nodes, the one found first
-        frontier: list[tuple[float, int, int, _Node, _Evidence]] = []
+        frontier: list[tuple[float, int, int, _Node, Evidence]] = []
+        recent_ids = self._near_misses.heaviest()
         node = root
         for _ in range(limits.max_width - 1):
             if node.depth < limits.max_depth:
-                for probability, token_id, evidence in self._expand(node):
-                    if token_id not in limits.excluded_ids:
-                        entry = (-probability, next(ticket), token_id, node, evidence)
-                        heappush(frontier, entry)
+                evidence = self._expect(node, request, recent_ids, limits)
+                for token_id, probability in _children(node, limits):
+                    entry = (-probability, next(ticket), token_id, node, evidence.get(token_id, []))
+                    heappush(frontier, entry)
             if not frontier:
                 break
-            negated, _, token_id, parent, evidence = heappop(frontier)
-            node = _Node(token_id, -negated, parent, evidence)
+            negated, _, token_id, parent, found = heappop(frontier)
+            node = _Node(token_id, -negated, parent, found)
 
-    def _expand(self, node: _Node) -> list[tuple[float, int, _Evidence]]:
-        """Possible children as (probability, token id, evidence), not in order."""
-        remaining = node.probability
-        probabilities: dict[int, float] = {}
-        evidence: dict[int, _Evidence] = {}
+    def _expect(
+        self, node: _Node, request: RequestView, recent_ids: Sequence[int], limits: DraftLimits
+    ) -> dict[int, Evidence]:
+        """Set a node's expectation; the evidence that goes on with each token."""
+        cells, own_ids = self._calibration, request.distinct_ids
+        expectation = node.expectation = Expectation(self._calibration)
+        evidence: dict[int, Evidence] = {}
+        longest = 0
         for level, members in node.evidence:
             groups = level.group(members, node.depth)
             if not groups:
                 continue
+            length = level.match_length + node.depth
+            longest = longest or length
             num_seen = sum(map(len, groups.values()))
-            confidence = self._calibration.confidence(
-                level.is_own, level.match_length + node.depth, num_seen, len(groups)
-            )
-            mass = remaining * confidence / num_seen
+            cell = cells.match_cell(level.is_own, length, num_seen, len(groups))
+            expectation.take_matches(groups, num_seen, cell)
             for token_id, group in groups.items():
-                probabilities[token_id] = probabilities.get(token_id, 0.0) + mass * len(group)
                 evidence.setdefault(token_id, []).append((level, group))
-            remaining -= remaining * confidence
-        if self._successors is not None:
-            for rank, token_id in enumerate(self._successors.successors(node.token_id)):
-                share = remaining * self._calibration.rank_share(rank)
-                probabilities[token_id] = probabilities.get(token_id, 0.0) + share
-        return [
-            (probability, token_id, evidence.get(token_id, []))
-            for token_id, probability in probabilities.items()
-            if probability >= MIN_PROBABILITY and token_id >= 0
-        ]
+        if self._successors is None or expectation.left * node.probability < limits.min_probability:
+            return evidence
+        previous_id = self._previous_id if node.parent is None else node.parent.token_id
+        pair_row = self._successors.pair_successors(previous_id, node.token_id)
+        if pair_row:
+            cell = cells.pair_cell(longest)
+            expectation.take_row(pair_row, cell, own_ids, NUM_SUCCESSORS)
+        row = self._successors.successors(node.token_id)
+        if row:
+            cell = cells.token_cell(has_matches=longest > 0, has_pair=bool(pair_row))
+            expectation.take_row(row, cell, own_ids, NUM_SUCCESSORS)
+        if recent_ids and node.depth < MAX_RECENT_DEPTH:
+            expectation.take_row(recent_ids, cells.recent_cell(node.depth), own_ids, NUM_RECENT)
+        return evidence
+
+
+def _children(node: _Node, limits: DraftLimits) -> list[tuple[int, float]]:
+    """The children worth a row, with the probability of reaching them, not in order."""
+    assert node.expectation is not None, "a node is expected of before it is expanded"
+    probabilities = node.expectation.probabilities
+    if limits.foresight is not None:
+        shares = limits.foresight.reweigh(
+            node.depth + 1, list(probabilities), list(probabilities.values())
+        )
+        probabilities = dict(zip(probabilities, shares, strict=True))
+    floor = limits.min_probability / node.probability
+    return [
+        (token_id, share * node.probability)
+        for token_id, share in probabilities.items()
+        if share >= floor and token_id not in limits.excluded_ids
+    ]
 
 
 def _lay_out(

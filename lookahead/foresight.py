@@ -14,9 +14,9 @@ from lookahead.noise import position_key, token_uniform
 __all__ = ["Foresight"]
 
 # How much of a token's noise to believe, in [0, 1). 0: its prior says all; near 1: the prior is the
-# model's own probability and the noise decides. Likeliest over the steps of 64 prompts sampled at
-# temperature 0.8 (docs/lab-log.md).
-STRENGTH = 0.5
+# model's own probability and the noise decides. The likeliest value at 1,620 places of answers
+# sampled at temperature 0.8 (docs/lab-log.md).
+STRENGTH = 0.4
 
 
 class Foresight:

@@ -8,7 +8,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Self
 
-from lookahead.calibration import Calibration, FixedPriors
+from lookahead.calibration import Calibration
 from lookahead.step_costs import StepCosts
 from lookahead.successors import SuccessorTable
 
@@ -32,7 +32,7 @@ class Learned:
     @classmethod
     def empty(cls, vocab_size: int) -> Self:
         """Nothing learned yet: no successors, and priors for the rest."""
-        return cls(SuccessorTable(vocab_size), FixedPriors(), StepCosts())
+        return cls(SuccessorTable(vocab_size), Calibration(), StepCosts())
 
     def copy(self) -> Self:
         """One that learns on its own from here."""

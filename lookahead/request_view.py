@@ -4,7 +4,7 @@ One growable array of token ids with a source each. Knows neither the Trie nor t
 session owns it and appends to it; the drafter reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ class RequestView:
         self._tokens = np.empty(1024, np.int32)
         self._sources = np.empty(1024, np.uint8)  # indexes into SOURCES
         self._length = 0
+        self._distinct_ids: set[int] = set()
 
     def __len__(self) -> int:
         return self._length
@@ -47,6 +48,7 @@ class RequestView:
         self._tokens[self._length : end] = token_ids
         self._sources[self._length : end] = SOURCES.index(source)
         self._length = end
+        self._distinct_ids.update(self._tokens[end - len(token_ids) : end].tolist())
 
     def mark_document(self, start: int, end: int) -> None:
         """What stands from `start` to `end`, as far as there is something, is from a document."""
@@ -57,6 +59,12 @@ class RequestView:
         if not 0 <= length <= self._length:
             raise ValueError(f"Cannot truncate {self._length} tokens to {length}.")
         self._length = length
+        self._distinct_ids = set(self._tokens[:length].tolist())
+
+    @property
+    def distinct_ids(self) -> Set[int]:
+        """The tokens that occur in it."""
+        return self._distinct_ids
 
     def source_at(self, position: int) -> TokenSource:
         """Source of the token at `position`."""

@@ -1,12 +1,12 @@
-"""The successor table: for each token, what the model last thought most likely to follow it.
+"""The successor table: for a token, and for two in a row, what the model last thought would follow.
 
-Token Recycling (arXiv 2408.08696). Knows token ids only; one thread writes and reads. Fed by the
-decoding loop from the logits of rows it has paid for anyway, read by the drafter where the Trie is
-silent.
+Token Recycling (arXiv 2408.08696), and the same for pairs of tokens as far as there is room. Knows
+token ids only; one thread writes and reads. Fed by the decoding loop from the logits of rows it has
+paid for anyway, read by the drafter where the Trie is silent.
 """
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ __all__ = ["NUM_SUCCESSORS", "SuccessorFormatError", "SuccessorTable"]
 
 HEADER = "successors 1"
 NUM_SUCCESSORS = 8
+_NUM_PAIRS = 65_536  # 2.6 MB; of two pairs that fall on one slot, the later one stays
+_PAIR_FACTOR = 40_503  # spreads the pairs over the slots (Knuth: multiplicative hashing)
 
 
 class SuccessorFormatError(BlobFormatError):
@@ -24,10 +26,12 @@ class SuccessorFormatError(BlobFormatError):
 
 
 class SuccessorTable:
-    """[vocab_size, 8] successor ids, likeliest first; -1: none yet."""
+    """[vocab_size, 8] successor ids, likeliest first; -1: none yet. Pairs have rows like these."""
 
     def __init__(self, vocab_size: int) -> None:
         self._top_ids: IntArray = np.full((vocab_size, NUM_SUCCESSORS), -1, np.int32)
+        self._pairs: IntArray = np.full(_NUM_PAIRS, -1, np.int64)
+        self._pair_top_ids: IntArray = np.full((_NUM_PAIRS, NUM_SUCCESSORS), -1, np.int32)
 
     @property
     def vocab_size(self) -> int:
@@ -43,37 +47,91 @@ class SuccessorTable:
         """The first tokens without successors, in order, `limit` at most."""
         return np.flatnonzero(self._top_ids[:, 0] < 0)[:limit].astype(np.int32)
 
-    def update(self, token_ids: Sequence[int] | IntArray, top_ids: IntArray) -> None:
+    def update(
+        self,
+        token_ids: Sequence[int] | IntArray,
+        top_ids: IntArray,
+        previous_ids: Sequence[int] | IntArray | None = None,
+    ) -> None:
         """Remember the successors of some tokens; of a token given twice, the last row stays.
 
         Args:
             token_ids: [num_rows].
             top_ids: [num_rows, 8] the model's best next tokens after it, likeliest first; a row
                 that begins with -1 is unknown and changes nothing.
+            previous_ids: [num_rows] the token before each; -1: not known. None: of none.
         """
         is_known = top_ids[:, 0] >= 0
-        self._top_ids[np.asarray(token_ids, np.int64)[is_known]] = top_ids[is_known]
+        tokens = np.asarray(token_ids, np.int64)[is_known]
+        self._top_ids[tokens] = top_ids[is_known]
+        if previous_ids is not None:
+            previous = np.asarray(previous_ids, np.int64)[is_known]
+            in_pairs = previous >= 0
+            pairs = _pair(previous[in_pairs], tokens[in_pairs])
+            slots = _slot(pairs)
+            self._pairs[slots] = pairs
+            self._pair_top_ids[slots] = top_ids[is_known][in_pairs]
 
     def successors(self, token_id: int) -> list[int]:
-        """Successors of one token, likeliest first, -1 where unknown; none outside the table."""
+        """Successors of one token, likeliest first; none where they are unknown."""
         if not 0 <= token_id < len(self._top_ids):
             return []
-        successors: list[int] = self._top_ids[token_id].tolist()
-        return successors
+        return _known(self._top_ids[token_id].tolist())
+
+    def pair_successors(self, previous_id: int, token_id: int) -> list[int]:
+        """Successors of two tokens in a row, likeliest first; none where they are not known."""
+        pair = _pair(previous_id, token_id)
+        slot = _slot(pair)
+        if self._pairs[slot] != pair:
+            return []
+        return _known(self._pair_top_ids[slot].tolist())
 
     def to_bytes(self) -> bytes:
         """Serialize."""
-        return pack_arrays(HEADER, {"top_ids": self._top_ids})
+        return pack_arrays(
+            HEADER,
+            {
+                "top_ids": self._top_ids,
+                "pairs": self._pairs,
+                "pair_top_ids": self._pair_top_ids,
+            },
+        )
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> Self:
         """Read what `to_bytes` wrote. Raises SuccessorFormatError for anything else."""
         try:
-            top_ids = unpack_arrays(HEADER, blob)["top_ids"]
+            arrays = unpack_arrays(HEADER, blob)
+            top_ids = arrays["top_ids"]
         except (BlobFormatError, KeyError) as error:
             raise SuccessorFormatError(f"{error} Start with an empty table.") from error
         if top_ids.shape[1:] != (NUM_SUCCESSORS,) or top_ids.dtype != np.int32:
             raise SuccessorFormatError("This is no table of successors. Start with an empty one.")
         table = cls(0)
         table._top_ids = top_ids.astype(np.int32)
+        pairs, pair_top_ids = arrays.get("pairs"), arrays.get("pair_top_ids")
+        if pairs is not None and pair_top_ids is not None:  # tables of earlier versions have none
+            is_sound = pairs.shape == (_NUM_PAIRS,) and pairs.dtype == np.int64
+            if not is_sound or pair_top_ids.shape != (_NUM_PAIRS, NUM_SUCCESSORS):
+                raise SuccessorFormatError("These are no pairs of ours. Start with an empty table.")
+            table._pairs = pairs.astype(np.int64)
+            table._pair_top_ids = pair_top_ids.astype(np.int32)
         return table
+
+
+_IdsT = TypeVar("_IdsT", int, IntArray)
+
+
+def _pair(previous_id: _IdsT, token_id: _IdsT) -> _IdsT:
+    """One number for two tokens."""
+    return (previous_id << 32) | token_id
+
+
+def _slot(pair: _IdsT) -> _IdsT:
+    """Where a pair has its place."""
+    return ((pair >> 32) * _PAIR_FACTOR + (pair & 0xFFFFFFFF)) % _NUM_PAIRS
+
+
+def _known(row: list[int]) -> list[int]:
+    """A row up to where it is unknown."""
+    return row[: row.index(-1)] if -1 in row else row

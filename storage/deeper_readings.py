@@ -11,7 +11,8 @@ __all__ = ["DeeperReadings"]
 # A document counts under the tokenizer asked for; where it has no sequence yet, it waits.
 _OPEN = """
     FROM deeper_documents
-    JOIN shown_sequences AS sequences ON sequences.source_id = deeper_documents.source_id AND tokenizer_id = ?
+    JOIN shown_sequences AS sequences
+        ON sequences.source_id = deeper_documents.source_id AND tokenizer_id = ?
     LEFT JOIN deeper_readings ON deeper_readings.source_id = deeper_documents.source_id
         AND model_fingerprint = ?
     WHERE coalesce(num_read, 0) < num_tokens

@@ -16,7 +16,7 @@ from lookahead import drafters
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_live_charts", "draw_replay_chart", "draw_trie_chart"]
+__all__ = ["draw_live_charts", "draw_reliability_chart", "draw_replay_chart", "draw_trie_chart"]
 
 # Okabe and Ito's palette, which colour-blind people can tell apart.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#444444")
@@ -216,3 +216,31 @@ def draw_replay_chart(results: Sequence[ReplayResult], folder: Path) -> list[tup
     )
     figure.savefig(folder / "replay-tokens-per-step.png", dpi=_PNG_DPI)
     return [("replay-tokens-per-step.png", title)]
+
+
+def draw_reliability_chart(results: Sequence[ReplayResult], folder: Path) -> list[tuple[str, str]]:
+    """Draw what our drafts said of their tokens against what came, in the prompts not tuned on.
+
+    Returns (file name, what it shows); nothing where ours was not replayed.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    widest = max((one.setting.width for one in results if one.drafter == "trie"), default=0)
+    shown = [one for one in results if (one.drafter, one.setting.width) == ("trie", widest)]
+    if not shown:
+        return []
+    title = f"Replay: probability said and share accepted, width {widest}"
+    figure, (axes,) = _new_chart(title)
+    axes.plot([0, 1], [0, 1], color="#444444", linewidth=0.8)
+    for number, result in enumerate(shown):
+        points = result.untuned.reliability.points()
+        said, came = [point[0] for point in points], [point[1] for point in points]
+        name = result.setting.name.replace("-", " ")
+        colour = _COLOURS[number % len(_COLOURS)]
+        axes.plot(said, came, marker="o", markersize=4, label=name, color=colour)
+    axes.set_xlabel("probability said, mean of a tenth")
+    axes.set_ylabel("share accepted")
+    axes.legend(frameon=False)
+    figure.savefig(folder / "replay-reliability.png", dpi=_PNG_DPI)
+    return [("replay-reliability.png", title)]

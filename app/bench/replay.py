@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.bench.recordings import NUM_TOP_IDS, IntArray, Recording
+from app.bench.reliability import Reliability
 from lookahead.draft import DraftTree, TokenSource
 from lookahead.drafter import DraftLimits
 from lookahead.drafters.protocol import Learner
@@ -56,6 +57,7 @@ class ReplaySetting:
             the decode loop does not do today.
         max_new_tokens: tokens of an answer at most; no more than were recorded.
         max_draft_depth: tokens on one branch at most; None: as many as the width has room for.
+        is_primed: the drafter begins with a table primed from the model, as the product has it.
     """
 
     width: int
@@ -63,11 +65,12 @@ class ReplaySetting:
     with_prompt_rows: bool = False
     max_new_tokens: int = 256
     max_draft_depth: int | None = None
+    is_primed: bool = False
 
     @property
     def name(self) -> str:
-        """`cold` or `history`; `-with-prompt-rows` behind it where they are told."""
-        name = "cold" if self.is_cold else "history"
+        """`cold` or `history`; `-primed`, and `-with-prompt-rows` where they are told."""
+        name = ("cold" if self.is_cold else "history") + "-primed" * self.is_primed
         return f"{name}-with-prompt-rows" if self.with_prompt_rows else name
 
 
@@ -91,6 +94,7 @@ class PromptReplay:
     accepted_lengths: list[int] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     accepted_by_source: Counter[TokenSource] = field(default_factory=Counter)
+    reliability: Reliability = field(default_factory=Reliability)
     prefill_seconds: float = 0.0
     drafting_seconds: float = 0.0
     remember_seconds: float = 0.0
@@ -134,6 +138,22 @@ class ReplayResult:
         """The prompts whose answers do not end in an exact loop."""
         kept = tuple(prompt for prompt in self.prompts if not prompt.is_looping)
         return ReplayResult(self.drafter, self.setting, kept)
+
+    @property
+    def untuned(self) -> "ReplayResult":
+        """Every second prompt of each category: the drafter was tuned on the others alone."""
+        seen: Counter[str] = Counter()
+        kept = []
+        for prompt in self.prompts:
+            if seen[prompt.category] % 2:
+                kept.append(prompt)
+            seen[prompt.category] += 1
+        return ReplayResult(self.drafter, self.setting, tuple(kept))
+
+    @property
+    def reliability(self) -> Reliability:
+        """What was said of drafted tokens against what came."""
+        return sum((prompt.reliability for prompt in self.prompts), Reliability())
 
     @property
     def num_steps(self) -> int:
@@ -273,6 +293,7 @@ class _Replayed:
         result.drafting_seconds += time.thread_time() - before + drafted - started
         result.accepted_lengths.append(acceptance.accepted_length)
         result.widths.append(draft.width)
+        result.reliability.observe(draft, acceptance.nodes)
         result.accepted_by_source.update(draft.sources[node] for node in acceptance.nodes)
         return len(acceptance.token_ids)
 

@@ -3,6 +3,7 @@
 Records what is missing, which takes the model; all else takes none. Called by `app.bench`.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app import paths
-from app.bench.charts import draw_replay_chart
+from app.bench.charts import draw_reliability_chart, draw_replay_chart
 from app.bench.cost_curves import (
     FLAT,
     RECORDED_CURVES,
@@ -31,8 +32,11 @@ from app.bench.workload import chat_requests, describe_prompts
 from app.prompting import PromptBuilder
 from lookahead import drafters
 from lookahead.config import DecodingConfig
+from lookahead.drafters.protocol import Learner
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME
 from lookahead.known_facts import KnownFacts
+from lookahead.learned import Learned
+from lookahead.successors import SuccessorFormatError, SuccessorTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,7 +68,10 @@ def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
         KeyboardInterrupt: nothing was replayed yet.
     """
     prompt_set = read_prompts(options.prompts or OWN_PROMPTS).limited(options.num_prompts)
-    prompts, notes = _recorded_prompts(options, prompt_set, report)
+    recorder = _PromptRecorder(options, report)
+    prompts, notes = _recorded_prompts(recorder, prompt_set)
+    needs_table = not options.drafters or "trie" in options.drafters
+    primed = recorder.primed_successors() if needs_table else None
     curves, titles_without = _curves(options, report)
     notes += [
         f"{title}: not known for this model, --measure-costs measures it."
@@ -74,7 +81,7 @@ def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
     results: list[ReplayResult] = []
     is_interrupted = False
     try:
-        for result in replay_all(names, prompts, options.answer_length, WIDTHS):
+        for result in replay_all(names, prompts, options.answer_length, WIDTHS, primed):
             results.append(result)
             report(f"Replayed {result.drafter} at width {result.setting.width}")
     except KeyboardInterrupt:
@@ -99,7 +106,10 @@ def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
         },
         is_complete=not is_interrupted,
         is_interrupted=is_interrupted,
-        draw=lambda folder: draw_replay_chart(results, folder),
+        draw=lambda folder: [
+            *draw_replay_chart(results, folder),
+            *draw_reliability_chart(results, folder),
+        ],
     )
 
 
@@ -108,19 +118,33 @@ def replay_all(
     prompts: Sequence[RecordedPrompt],
     max_new_tokens: int,
     widths: Sequence[int],
+    primed: SuccessorTable | None = None,
 ) -> Iterator[ReplayResult]:
     """Every drafter at every width, cold and with history; those that read rows also with the
-    prompt's.
+    prompt's, ours also with a primed table.
     """
     vocab_size = prompts[0].recording.model.vocab_size
     for name in names:
         make = partial(drafters.make, name, vocab_size=vocab_size)
-        prompt_rows = (False, True) if make().reads_rows else (False,)
+        kinds = [(False, False)]  # with prompt rows, primed
+        if make().reads_rows:
+            kinds.append((True, False))
+        if name == "trie" and primed is not None:
+            kinds.append((False, True))
         # Published drafters run as published, ours as the product runs it.
         depth = DecodingConfig().max_draft_depth if name in drafters.OURS else None
-        for width, is_cold, with_prompt_rows in product(widths, (True, False), prompt_rows):
-            setting = ReplaySetting(width, is_cold, with_prompt_rows, max_new_tokens, depth)
-            yield replay(name, prompts, make, setting)
+        for width, is_cold, (with_rows, is_primed) in product(widths, (True, False), kinds):
+            setting = ReplaySetting(width, is_cold, with_rows, max_new_tokens, depth, is_primed)
+            make_one = make
+            if is_primed and primed is not None:
+                make_one = partial(_make_primed, make, primed)
+            yield replay(name, prompts, make_one, setting)
+
+
+def _make_primed(make: Callable[..., Learner], primed: SuccessorTable) -> Learner:
+    learned = Learned.empty(primed.vocab_size)
+    learned.successors = copy.deepcopy(primed)
+    return make(learned=learned)
 
 
 def _is_promised(options: BenchOptions, prompt_set: PromptSet) -> bool:
@@ -139,10 +163,9 @@ def _is_embedded(model: str | Path) -> bool:
 
 
 def _recorded_prompts(
-    options: BenchOptions, prompt_set: PromptSet, report: Report
+    recorder: "_PromptRecorder", prompt_set: PromptSet
 ) -> tuple[list[RecordedPrompt], list[str]]:
     """The prompts in the order of the set, with their recordings, and notes on them."""
-    recorder = _PromptRecorder(options, report)
     notes: list[str] = []
     requests = chat_requests(recorder.builder, prompt_set, notes)
     recordings = recorder.recordings([request.prompt_ids for request in requests])
@@ -210,6 +233,26 @@ class _PromptRecorder:
                 f"The recordings cannot be kept: {error}. Make room in the cache folder, or name "
                 "another with LOOKAHEAD_CHAT_CACHE_DIR."
             ) from error
+
+    def primed_successors(self) -> SuccessorTable:
+        """The table primed as the app does it, kept beside the recordings."""
+        path = self._store.folder / "primed.successors"
+        try:
+            return SuccessorTable.from_bytes(path.read_bytes())
+        except (OSError, SuccessorFormatError):
+            self._report("Priming the table of successors, which takes minutes without a GPU")
+        from lookahead.priming import prime
+
+        model = _load(self._options, _DTYPE, strict=False, report=self._report)
+        table = SuccessorTable(model.vocab_size)
+        for _ in prime(model, table, self.builder.answer_header_ids()):
+            pass
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(table.to_bytes())
+        except OSError as error:
+            raise BenchError(f"The primed table cannot be kept: {error}.") from error
+        return table
 
 
 def _end_token_ids(path: Path, tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:

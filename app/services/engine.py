@@ -101,7 +101,7 @@ class Engine(Protocol):
 
     def read(
         self, model: "LoadedModel", successors: SuccessorTable, windows: Iterable[Sequence[int]]
-    ) -> Iterator[None]:
+    ) -> Iterator[int]:
         """Feed the successors from texts, a batch at a time; see `lookahead.deeper_reading`."""
         ...
 
@@ -182,7 +182,7 @@ class LookaheadEngine:
 
     def read(
         self, model: "LoadedModel", successors: SuccessorTable, windows: Iterable[Sequence[int]]
-    ) -> Iterator[None]:
+    ) -> Iterator[int]:
         """See `Engine`."""
         from lookahead.deeper_reading import read
 

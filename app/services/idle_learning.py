@@ -78,15 +78,15 @@ class IdleLearning:
     def _prime(self) -> Iterator[None]:
         successors = self._kept.learned.successors
         for share in self._engine.prime(self._model, successors, self._find_prefix_ids()):
-            self.progress = f"Preparing drafts: {int(100 * share)} % of the vocabulary"
+            self.progress = f"Preparing drafts: {100 * share:.1f} % of the vocabulary"
             yield
 
     def _read(self) -> Iterator[None]:
         readings = self._database.deeper_readings
         successors = self._kept.learned.successors
-        for _ in self._engine.read(self._model, successors, self._windows()):
+        for num_read in self._engine.read(self._model, successors, self._windows()):
             left = readings.num_tokens_left(self._model.fingerprint, self._tokenizer_id)
-            self.progress = f"Reading documents: {left:,} tokens left"
+            self.progress = f"Reading documents: {left - num_read:,} tokens left"
             yield
 
     def _windows(self) -> Iterator[Sequence[int]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lookahead.blob import BlobFormatError
+from lookahead.calibration import Calibration
 from lookahead.learned import Learned
 from lookahead.step_costs import StepCosts
 from lookahead.successors import SuccessorTable
@@ -47,6 +48,10 @@ class LearnedKeeper:
             "step costs", database.step_costs.load(model_fingerprint), StepCosts.from_bytes
         )
         learned.step_costs = step_costs or learned.step_costs
+        calibration = _read(
+            "calibration", database.calibration.load(model_fingerprint), Calibration.from_bytes
+        )
+        learned.calibration = calibration or learned.calibration
 
     def save_if_due(self) -> None:
         """Save, unless it was done a moment ago."""
@@ -59,6 +64,7 @@ class LearnedKeeper:
             self.has_news = False
             self._database.successors.save(self._fingerprint, self.learned.successors.to_bytes())
             self._database.step_costs.save(self._fingerprint, self.learned.step_costs.to_bytes())
+            self._database.calibration.save(self._fingerprint, self.learned.calibration.to_bytes())
         self._saved_at = time.monotonic()
 
 

@@ -59,7 +59,7 @@ class TokenRecyclingDrafter(NoHistory):
             if before not in successors:
                 successors[before] = self._matrix.successors(before)
             following = successors[before]
-            if not following or following[ranks[-1]] < 0:
+            if ranks[-1] >= len(following):
                 continue
             token_id = following[ranks[-1]]
             node = tree.add(parent, token_id, TokenSource.RECYCLED)

@@ -6,8 +6,6 @@ DESIGN: own context first, then history, then recycled successors. Nothing diffe
 
 from collections.abc import Collection, Sequence
 
-import numpy as np
-
 from lookahead.candidates import IntArray
 from lookahead.draft import DraftTree
 from lookahead.drafter import DraftLimits, TrieDrafter
@@ -31,8 +29,9 @@ class TrieLearner:
         masked_sequence_ids: Collection[int] = frozenset(),
     ) -> None:
         self._trie = trie
-        self._successors = learned.successors
-        self._drafter = TrieDrafter(trie, learned, masked_sequence_ids)
+        self._learned = learned
+        self._masked_sequence_ids = masked_sequence_ids
+        self.begin(())
 
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         """See `Drafter`. Raises ValueError for an empty request."""
@@ -45,12 +44,14 @@ class TrieLearner:
         self._drafter.observe(draft, accepted_nodes, top_ids)
 
     def begin(self, prompt_ids: Sequence[int]) -> None:
-        """See `Learner`. The own context is the request view's; nothing of it is kept here."""
+        """See `Learner`. As in the loop, an answer has a drafter of its own."""
+        self._drafter = TrieDrafter(self._trie, self._learned, self._masked_sequence_ids)
 
     def observe_prompt(self, token_ids: Sequence[int], top_ids: IntArray | None) -> None:
         """See `Learner`. Prompt rows feed the table as verified rows do."""
         if top_ids is not None:
-            self._successors.update(np.asarray(token_ids), top_ids)
+            previous_ids = [-1, *token_ids[:-1]]
+            self._learned.successors.update(token_ids, top_ids, previous_ids)
 
     def remember(self, token_ids: Sequence[int]) -> None:
         """See `Learner`."""

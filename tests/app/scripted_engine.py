@@ -203,10 +203,10 @@ class ScriptedEngine:
     def prime(self, model: Any, successors: Any, prefix_ids: Sequence[int]) -> Iterator[float]:
         return iter(())
 
-    def read(self, model: Any, successors: Any, windows: Iterable[Sequence[int]]) -> Iterator[None]:
+    def read(self, model: Any, successors: Any, windows: Iterable[Sequence[int]]) -> Iterator[int]:
         for token_ids in windows:
             self.read_windows.append(list(token_ids))
-            yield
+            yield len(token_ids)
 
     def length_of_step(self, index: int) -> int:
         """Ids of a step of an answer."""

@@ -1,5 +1,6 @@
 """Learning while nothing is asked: seen by the page, in nobody's way, and never twice."""
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.presenters import engine_line
-from app.services import ChatService, worker
+from app.services import ChatService, EngineState, worker
 from app.services.idle_learning import IDLE_LEARNING_SETTING
 from lookahead.successors import SuccessorTable
 from storage import Database
@@ -52,7 +53,7 @@ def test_priming_is_in_the_status_line_until_it_is_done(start: Start) -> None:
     engine = PrimedEngine()
     service = start(engine)
     engine.batches.release(13)
-    wait_for(lambda: "Preparing drafts: 50 % of the vocabulary" in status_line(service))
+    wait_for(lambda: "Preparing drafts: 50.2 % of the vocabulary" in status_line(service))
     engine.batches.release(100)
     wait_for(lambda: "Preparing" not in status_line(service))
     assert ByteTokenizer().decode(engine.prefixes[0]).endswith("assistant\n")
@@ -113,7 +114,7 @@ def test_switched_off_on_the_page_it_rests(start: Start, database: Database) -> 
     assert engine.starts == []
     service.set_idle_learning(True)
     engine.batches.release(1)
-    wait_for(lambda: "Preparing drafts: 3 %" in status_line(service))
+    wait_for(lambda: "Preparing drafts: 3.9 %" in status_line(service))
     service.set_idle_learning(False)
     engine.batches.release(1)  # one that may have begun
     wait_for(lambda: "Preparing" not in status_line(service))
@@ -127,7 +128,7 @@ def test_switched_off_on_the_page_it_rests(start: Start, database: Database) -> 
 
 
 def test_a_batch_that_fails_is_not_tried_again(
-    start: Start, caplog: pytest.LogCaptureFixture
+    start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class FailingEngine(PrimedEngine):
         def prime(self, *arguments: Any) -> Iterator[float]:
@@ -138,24 +139,36 @@ def test_a_batch_that_fails_is_not_tried_again(
     engine = FailingEngine()
     service = start(engine)
     wait_for(lambda: "idle work failed" in caplog.text)
-    for text in ("one", "two"):
-        answered(service, text)
+    bench = service._worker.bench
+    assert bench is not None
+    rounds: list[None] = []
+    monkeypatch.setattr(bench.keeper, "tidy", lambda: rounds.append(None))
+    for num_rounds in range(1, 5):  # of the housekeeping that goes on
         service._worker.request_idle_work()
-    wait_for(lambda: not service._worker._has_idle_work)
+        wait_for(lambda num=num_rounds: len(rounds) >= num)  # type: ignore[misc]
     assert len(engine.starts) == 1
 
 
 def test_documents_wanted_deeper_are_read_once_and_whole(
-    start: Start, database: Database, tmp_path: Path
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "long.txt").write_text("x" * 1500)
     (tmp_path / "other.txt").write_text("not this one")
     engine = ScriptedEngine()
     service = start(engine)
+    lines: set[str] = set()
+    show = service._worker._show
+
+    def note(state: EngineState) -> None:
+        lines.update(re.findall(r"Reading documents: (\S+) tokens left", state.background))
+        show(state)
+
+    monkeypatch.setattr(service._worker, "_show", note)
     service.import_paths([tmp_path / "other.txt"]).wait_until_over(WAIT)
     service.import_paths([tmp_path / "long.txt"], is_deeper=True).wait_until_over(WAIT)
     wait_for(lambda: len(engine.read_windows) == 2)
     wait_for(lambda: "Reading" not in status_line(service))
+    assert lines == {"476", "0"}
     assert engine.read_windows == [[120] * 1024, [120] * 476]
     service.close()
     again = ScriptedEngine()

@@ -34,7 +34,7 @@ def test_it_is_not_saved_all_the_time(database: Database, monkeypatch: pytest.Mo
     assert database.successors.load("model") is not None
 
 
-@pytest.mark.parametrize("kind", ["successors", "step_costs"])
+@pytest.mark.parametrize("kind", ["successors", "calibration", "step_costs"])
 def test_a_damaged_part_starts_empty_with_a_line_in_the_log(
     database: Database, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:

@@ -82,6 +82,18 @@ def test_what_a_token_says_before_the_stop_string_stays() -> None:
         assert (transcript.text, transcript.text_lengths) == ("aba", [3])
 
 
+@pytest.mark.parametrize(
+    ("strings", "kept"),
+    [(["b", "a"], ""), (["a", "b"], ""), (["\n", "a\n"], "b"), (["a\n", "\n"], "b"), (["a"], "b")],
+)
+def test_of_overlapping_strings_the_first_complete_counts_the_longer_of_two(
+    strings: list[str], kept: str
+) -> None:
+    """All of them complete within the one token `ba` and an end of a line."""
+    stop = StopStrings(PieceTokenizer(), strings)
+    assert (stop([3]), stop.remainder) == (0, kept)
+
+
 def answer(
     strings: Sequence[str], seed: int, drafter: OracleDrafter | None = None
 ) -> tuple[Transcript, list[lookahead.StepDone]]:

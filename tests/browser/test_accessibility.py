@@ -65,6 +65,9 @@ def test_nothing_serious_is_found_on_the_page_and_its_tabs(site: WatchedSite, sc
     page.get_by_role("tab", name="Compare").click()
     expect(page.locator("#comparison .verdict")).to_be_visible()
     assert findings(page) == []
+    page.get_by_role("tab", name="Settings").click()
+    expect(page.get_by_role("checkbox", name="prepare drafts")).to_be_checked()
+    assert findings(page) == []
     page.context.close()
 
 

@@ -208,6 +208,29 @@ def test_the_choices_below_the_message_reach_the_model(site: Site) -> None:
     )
 
 
+def test_the_sampling_folded_away_reaches_the_model(site: Site) -> None:
+    page = site.open()
+    page.get_by_role("button", name="Sampling").first.click()
+    fields = page.locator("#chat-sampling")
+    expect(fields.get_by_label("Top-k")).to_be_visible()
+    ask(page, "What is left empty is the model's own")
+    assert site.service.jobs[0].options == AnswerOptions()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    values = {"Top-k": "40", "Top-p": "0.9", "Min-p": "0.05", "Repetition penalty": "1.1"}
+    for label, value in {**values, "Seed": "7", "Stop at": "###\n\\nQ:"}.items():
+        fields.get_by_label(label).fill(value)
+    ask(page, "Where?")
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_visible()
+    assert site.service.jobs[1].options == AnswerOptions(
+        seed=7,
+        top_k=40,
+        top_p=0.9,
+        min_p=0.05,
+        repetition_penalty=1.1,
+        stop=("###", "\nQ:"),
+    )
+
+
 def test_copy_takes_the_answer_without_its_numbers(site: Site) -> None:
     site.service.ask(None, "Where?", AnswerOptions()).wait_until_over(20)
     page = site.open("?chat=1")

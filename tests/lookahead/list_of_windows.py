@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from lookahead.calibration import FixedPriors
+from lookahead.calibration import Calibration
 from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH
+from lookahead.successors import NUM_SUCCESSORS
 
 Place = tuple[int, int]  # sequence id, offset
 Found = dict[Place, tuple[int, tuple[int, ...]]]  # match length, continuation
@@ -49,34 +50,47 @@ def found_in_request(request: Sequence[int], depth: int) -> Found:
 
 
 def probabilities(
-    own: Found, other: Found, successors: dict[int, list[int]], last: int, depth: int, floor: float
+    own: Found,
+    other: Found,
+    rows: dict[tuple[int, ...], list[int]],
+    context: Sequence[int],
+    depth: int,
+    floor: float,
 ) -> dict[tuple[int, ...], float]:
-    """Every path that is drafted when width is no limit, with the probability of its end."""
-    priors = FixedPriors()
+    """Every path that is drafted when width is no limit, with the probability of its end.
+
+    `rows` are the likely successors of one token, or of two in a row.
+    """
+    cells = Calibration()
     result: dict[tuple[int, ...], float] = {}
 
     def visit(path: tuple[int, ...], probability: float) -> None:
         if len(path) == depth:
             return
-        rest, shares = probability, dict[int, float]()
+        rest, shares, longest = probability, dict[int, float](), 0
         for length in reversed(MATCH_LENGTHS):
             for found, is_own in ((own, True), (other, False)):
                 following = [
                     window[len(path)]
                     for match_length, window in found.values()
-                    if length == max(known for known in MATCH_LENGTHS if known <= match_length)
-                    and window[: len(path)] == path
-                    and len(window) > len(path)
+                    if length == _level(match_length) and _goes_on(window, path)
                 ]
                 if following:
-                    believed = rest * priors.confidence(
+                    longest = longest or length + len(path)
+                    cell = cells.match_cell(
                         is_own, length + len(path), len(following), len(set(following))
                     )
+                    believed = rest * cells.shares[cell]
                     for token in following:
                         shares[token] = shares.get(token, 0.0) + believed / len(following)
                     rest -= believed
-        for rank, token in enumerate(successors.get(path[-1] if path else last, [])):
-            shares[token] = shares.get(token, 0.0) + rest * priors.rank_share(rank)
+        if rest >= floor:
+            whole = (*context, *path)
+            pair, single = rows.get(whole[-2:], []), rows.get(whole[-1:], [])
+            if len(whole) > 1 and pair:
+                rest = take(pair, cells.pair_cell(longest), context, rest, shares)
+            cell = cells.token_cell(has_matches=longest > 0, has_pair=len(whole) > 1 and bool(pair))
+            take(single, cell, context, rest, shares)
         for token, share in shares.items():
             if share >= floor:
                 result[(*path, token)] = share
@@ -84,3 +98,26 @@ def probabilities(
 
     visit((), 1.0)
     return result
+
+
+def take(
+    row: list[int], first_cell: int, context: Sequence[int], rest: float, shares: dict[int, float]
+) -> float:
+    """Give a row's tokens their shares of the rest; what is left of it."""
+    cells = Calibration()
+    by_rank = [
+        cells.shares[first_cell + rank + (NUM_SUCCESSORS if token in context else 0)]
+        for rank, token in enumerate(row)
+    ]
+    scale = min(1.0, 0.95 / sum(by_rank)) if row else 0.0
+    for token, share in zip(row, by_rank, strict=True):
+        shares[token] = shares.get(token, 0.0) + rest * share * scale
+    return rest - rest * sum(by_rank) * scale
+
+
+def _level(match_length: int) -> int:
+    return max(known for known in MATCH_LENGTHS if known <= match_length)
+
+
+def _goes_on(window: tuple[int, ...], path: tuple[int, ...]) -> bool:
+    return window[: len(path)] == path and len(window) > len(path)

@@ -1,33 +1,125 @@
-"""The fixed priors: probabilities that grow with the evidence."""
+"""Calibration: shares that begin as priors and end as what was observed, and survive storage."""
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
-from lookahead.calibration import FixedPriors
-from lookahead.successors import NUM_SUCCESSORS
+from lookahead.blob import pack_arrays
+from lookahead.calibration import HEADER, Calibration, CalibrationFormatError
+from lookahead.expectation import Expectation
 
-PRIORS = FixedPriors()
+
+def prior_of_match(is_own: bool, match_length: int, num_seen: int, num_distinct: int) -> float:
+    calibration = Calibration()
+    return calibration.shares[calibration.match_cell(is_own, match_length, num_seen, num_distinct)]
 
 
 def test_longer_matches_are_believed_more_and_never_fully() -> None:
     for is_own in (True, False):
-        confidences = [PRIORS.confidence(is_own, length, 1, 1) for length in range(1, 33)]
-        assert all(0 < shorter < longer < 1 for shorter, longer in pairwise(confidences))
-        assert PRIORS.confidence(is_own, 99, 1, 1) == confidences[-1]
+        shares = [prior_of_match(is_own, length, 1, 1) for length in range(1, 33)]
+        assert all(0 < shorter <= longer < 1 for shorter, longer in pairwise(shares))
+        assert shares[0] < shares[4] < shares[-1] == prior_of_match(is_own, 99, 1, 1)
 
 
-def test_agreement_is_believed_more_than_one_sighting_and_disagreement_less() -> None:
-    once = PRIORS.confidence(True, 3, 1, 1)
-    assert PRIORS.confidence(True, 3, 5, 5) == pytest.approx(once)
-    assert PRIORS.confidence(True, 3, 5, 1) > once
+def test_agreement_is_believed_more_than_one_sighting() -> None:
+    assert prior_of_match(True, 3, 5, 1) > prior_of_match(True, 3, 1, 1)
+    assert prior_of_match(True, 3, 5, 5) < prior_of_match(True, 3, 5, 1)
+    assert prior_of_match(True, 3, 500, 1) == prior_of_match(True, 3, 17, 1)
 
 
-def test_the_conversation_itself_is_believed_more_than_anything_else() -> None:
-    assert PRIORS.confidence(True, 3, 2, 1) > PRIORS.confidence(False, 3, 2, 1)
+def test_different_evidence_never_shares_a_cell() -> None:
+    calibration = Calibration()
+    matches = {
+        calibration.match_cell(is_own, length, num_seen, num_distinct)
+        for is_own in (True, False)
+        for length in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+        for num_seen in (1, 2, 3, 5, 9)
+        for num_distinct in (1, 2, 3)
+    }
+    assert len(matches) == 2 * 10 * 5 * 3
+    rows = [calibration.pair_cell(length) for length in (0, 2)]
+    rows += [calibration.token_cell(has_matches=m, has_pair=p) for m, p in ((0, 0), (1, 0), (1, 1))]
+    rows += [calibration.recent_cell(depth) for depth in range(3)]
+    cells = matches | {
+        first + rank for first in rows for rank in range(24 if first >= rows[-3] else 16)
+    }
+    assert len(cells) == len(calibration.shares)
 
 
-def test_recycled_shares_fall_with_rank_and_leave_something() -> None:
-    shares = [PRIORS.rank_share(rank) for rank in range(NUM_SUCCESSORS)]
-    assert shares == sorted(shares, reverse=True)
-    assert 0 < sum(shares) < 1
+def expect(calibration: Calibration) -> Expectation:
+    """Two sightings of 5, one of 6; then a row that says 5 again, and 7."""
+    expectation = Expectation(calibration)
+    cell = calibration.match_cell(True, 2, 3, 2)
+    expectation.take_matches({5: [0, 1], 6: [2]}, 3, cell)
+    first_cell = calibration.token_cell(has_matches=True, has_pair=False)
+    expectation.take_row([5, 7], first_cell, {7}, 8)
+    return expectation
+
+
+def test_a_token_that_several_name_gets_a_share_from_each_and_siblings_sum_to_one_at_most() -> None:
+    calibration = Calibration()
+    matched = calibration.shares[calibration.match_cell(True, 2, 3, 2)]
+    first_cell = calibration.token_cell(has_matches=True, has_pair=False)
+    left = 1 - matched
+    expectation = expect(calibration)
+    assert expectation.probabilities == pytest.approx(
+        {
+            5: matched * 2 / 3 + left * calibration.shares[first_cell],
+            6: matched / 3,
+            7: left * calibration.shares[first_cell + 1 + 8],
+        }
+    )
+    assert sum(expectation.probabilities.values()) + expectation.left == pytest.approx(1)
+    calibration.shares = [0.999] * len(calibration.shares)
+    assert sum(expect(calibration).probabilities.values()) <= 1
+
+
+def test_shares_become_what_was_observed() -> None:
+    calibration = Calibration()
+    random = np.random.default_rng(1)
+    for token_id in random.choice([5, 6, 7, 9], 8_000, p=[0.5, 0.2, 0.1, 0.2]).tolist():
+        calibration.learn(expect(calibration).turns, token_id)
+    found = expect(calibration)
+    for token_id, probability in ((5, 0.5), (6, 0.2), (7, 0.1)):
+        assert found.probabilities[token_id] == pytest.approx(probability, abs=0.05)
+    assert found.left == pytest.approx(0.2, abs=0.05)
+
+
+def test_what_stopped_being_right_is_believed_less_within_some_hundred_sightings() -> None:
+    calibration = Calibration()
+    for _ in range(20_000):
+        calibration.learn(expect(calibration).turns, 5)
+    for _ in range(3_000):
+        calibration.learn(expect(calibration).turns, 9)
+    assert expect(calibration).probabilities[5] < 0.5
+
+
+def test_stored_bytes_bring_back_the_same_calibration_which_goes_on_learning() -> None:
+    calibration = Calibration()
+    calibration.learn(expect(calibration).turns, 7)
+    again = Calibration.from_bytes(calibration.to_bytes())
+    assert again.shares == pytest.approx(calibration.shares)
+    for each in (calibration, again):
+        each.learn(expect(each).turns, 6)
+    assert again.shares == pytest.approx(calibration.shares)
+
+
+def test_damaged_or_foreign_bytes_are_refused() -> None:
+    whole = Calibration().to_bytes()
+    size = len(Calibration().shares)
+    asked, right = np.full(size, 2.0), np.full(size, 1.0)
+    for arrays in (
+        {},
+        {"asked": asked},
+        {"asked": asked[1:], "right": right[1:]},
+        {"asked": asked.astype(np.float32), "right": right.astype(np.float32)},
+        {"asked": right, "right": asked},
+        {"asked": np.full(size, np.inf), "right": right},
+        {"asked": asked, "right": np.full(size, np.nan)},
+    ):
+        with pytest.raises(CalibrationFormatError):
+            Calibration.from_bytes(pack_arrays(HEADER, arrays))
+    for blob in (b"", whole[:-1], whole[:-60] + bytes(60)):
+        with pytest.raises(CalibrationFormatError):
+            Calibration.from_bytes(blob)

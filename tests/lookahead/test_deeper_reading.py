@@ -1,5 +1,7 @@
 """Deeper reading: what the model would say at each place of a text, in batches of a moment."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -15,12 +17,14 @@ OTHER = [44, 45, 46, 47]
 @pytest.mark.parametrize(("family", "attention"), [("llama", "sdpa"), ("gemma2", "eager")])
 def test_every_token_gets_what_the_model_says_at_its_place(family: str, attention: str) -> None:
     model, table = tiny_model(family, attention), SuccessorTable(VOCAB_SIZE)
-    assert len(list(read(model, table, [TEXT, OTHER]))) == 3, "16 tokens, 14, and the other text"
+    assert list(read(model, table, [TEXT, OTHER])) == [16, 30, 4]
     with torch.no_grad():
         for text in (TEXT, OTHER):
             expected = model.hf_model(input_ids=torch.tensor([text])).logits[0]
             rows = expected.topk(NUM_SUCCESSORS).indices.tolist()
             assert [table.successors(token_id) for token_id in text] == rows
+            pairs = [table.pair_successors(*pair) for pair in pairwise(text)]
+            assert pairs == rows[1:], "across batches, too"
     assert table.known_share == (len(TEXT) + len(OTHER)) / VOCAB_SIZE
 
 

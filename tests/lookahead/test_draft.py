@@ -1,5 +1,7 @@
 """The draft tree: subtrees of it, in its own order."""
 
+import pytest
+
 from lookahead.draft import DraftTree, TokenSource
 
 #          9
@@ -19,9 +21,9 @@ TREE = DraftTree(
 )
 
 
-def test_the_likeliest_nodes_are_a_tree_in_the_order_of_the_whole() -> None:
-    pruned = TREE.likeliest(5)
-    assert pruned.token_ids == (9, 1, 2, 5, 6), "of equal nodes the earlier ones"
+def test_a_subtree_keeps_order_and_all_that_is_known_of_its_nodes() -> None:
+    pruned = TREE.subtree([0, 1, 2, 5, 6])
+    assert pruned.token_ids == (9, 1, 2, 5, 6)
     assert pruned.parents == (-1, 0, 1, 0, 3)
     assert pruned.probabilities == (1.0, 0.6, 0.4, 0.4, 0.4)
     assert pruned.positions == (-1, 11, 12, 15, -1)
@@ -29,11 +31,11 @@ def test_the_likeliest_nodes_are_a_tree_in_the_order_of_the_whole() -> None:
     assert pruned.match_length == 3
 
 
-def test_of_equal_nodes_the_earlier_one_is_kept() -> None:
-    assert TREE.likeliest(4).token_ids == (9, 1, 2, 5)
-    assert TREE.likeliest(3).token_ids == (9, 1, 2)
+def test_a_subtree_may_be_the_root_alone_or_the_whole() -> None:
+    assert TREE.subtree([0]).token_ids == (9,)
+    assert TREE.subtree(range(7)) == TREE
 
 
-def test_no_width_leaves_out_the_root_and_none_adds_to_the_tree() -> None:
-    assert TREE.likeliest(0).token_ids == TREE.likeliest(1).token_ids == (9,)
-    assert TREE.likeliest(7) == TREE.likeliest(99) == TREE
+def test_a_node_whose_parent_is_left_out_has_no_place_in_a_subtree() -> None:
+    with pytest.raises(KeyError):
+        TREE.subtree([0, 2])

@@ -159,6 +159,20 @@ def test_a_look_that_was_right_brings_back_the_next_ones() -> None:
     assert steps == list(range(steps[0], 20))
 
 
+def test_what_is_drafted_at_all_follows_the_rate_down_again() -> None:
+    """Fast copying priced everything out, and since nothing was found then, for good."""
+    chosen = policy(STRICT)
+    before = chosen.min_probability
+    for _ in range(10):
+        chosen.choose(chain(*[0.9] * 12), CONTEXT)
+        tell(chosen, range(1, 14), width=12)
+    fast = chosen.min_probability
+    for _ in range(40):
+        chosen.choose(DraftTree.root_only(0), CONTEXT)
+        tell(chosen, [77])
+    assert before < chosen.min_probability < fast / 2
+
+
 def test_nothing_found_is_not_a_pause() -> None:
     chosen = policy(FLAT)
     chosen.choose(DraftTree.root_only(0), CONTEXT)

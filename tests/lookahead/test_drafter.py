@@ -14,7 +14,7 @@ from tests.lookahead.list_of_windows import found_in, found_in_request, probabil
 
 VOCAB_SIZE = 6
 TOKENS = st.lists(st.integers(0, 3), max_size=8)  # four of these are never sampled, only read
-LIMITS = DraftLimits(max_width=16, max_depth=8)
+LIMITS = DraftLimits(max_width=16, max_depth=8, min_probability=1e-4)
 
 
 def request_of(token_ids: list[int], source: TokenSource = TokenSource.PROMPT) -> RequestView:
@@ -30,11 +30,14 @@ def trie_of(*sequences: list[int]) -> Trie:
     return trie
 
 
-def learned_of(successors: dict[int, list[int]]) -> Learned:
+def learned_of(rows: dict[tuple[int, ...], list[int]]) -> Learned:
+    """Successors of one token or of two; a pair's row is no row of its last token."""
     learned = Learned.empty(VOCAB_SIZE)
-    for token, following in successors.items():
+    for tokens, following in sorted(rows.items(), key=lambda item: -len(item[0])):
         row = np.array([following + [-1] * (8 - len(following))])
-        learned.successors.update([token], row)
+        learned.successors.update(tokens[-1:], row, tokens[:-1] or None)
+        if len(tokens) == 2 and tokens[-1:] not in rows:
+            learned.successors._top_ids[tokens[-1]] = -1
     return learned
 
 
@@ -85,12 +88,12 @@ def test_token_id_0_is_drafted_like_any_other() -> None:
     assert first_branch(own)[:3] == [0, 0, 6]
     stored = TrieDrafter(trie_of([0, 0, 1]), None).draft(request_of([0]), LIMITS)
     assert paths(stored).keys() == {(0,), (1,), (0, 1)}
-    recycled = TrieDrafter(None, learned_of({3: [0], 0: [0]})).draft(request_of([3]), LIMITS)
+    recycled = TrieDrafter(None, learned_of({(3,): [0], (0,): [0]})).draft(request_of([3]), LIMITS)
     assert recycled.token_ids[:3] == (3, 0, 0)
 
 
 def test_recycled_successors_speak_where_the_trie_is_silent() -> None:
-    learned = learned_of({1: [2, 3], 2: [4]})
+    learned = learned_of({(1,): [2, 3], (2,): [4]})
     tree = TrieDrafter(Trie(), learned).draft(request_of([1]), LIMITS)
     assert tree.token_ids == (1, 2, 4, 3)
     assert tree.parents == (-1, 0, 1, 0)
@@ -170,18 +173,55 @@ def test_observing_recycles_every_row_and_the_accepted_ones_have_the_last_word()
     TrieDrafter(None, None).observe(tree, [2], top_ids)
 
 
+def test_what_the_model_nearly_chose_is_drafted_next() -> None:
+    drafter, request = TrieDrafter(None, Learned.empty(50)), request_of([1])
+    draft = drafter.draft(request, LIMITS)
+    request.append([20], TokenSource.OUTPUT)
+    drafter.observe(draft, [], np.array([range(20, 28)]))
+    tree = drafter.draft(request, DraftLimits(16, 1, min_probability=1e-4))
+    assert tree.token_ids[1:] == tuple(range(21, 28)), "20 was chosen and is no near miss"
+
+
+def test_two_tokens_in_a_row_are_followed_by_what_followed_them_not_either_alone() -> None:
+    drafter, request = TrieDrafter(None, learned_of({(2,): [3]})), request_of([1, 2])
+    draft = drafter.draft(request, LIMITS)
+    assert first_branch(draft) == [3]
+    request.append([4, 1, 2], TokenSource.OUTPUT)
+    drafter.observe(draft, [], np.array([[4] + [-1] * 7] * draft.width))
+    assert TrieDrafter(None, learned_of({(1, 2): [4]})).draft(request, LIMITS).token_ids[1] == 4
+
+
+def test_evidence_that_was_wrong_is_believed_less_and_only_where_it_was_reached() -> None:
+    learned = Learned.empty(VOCAB_SIZE)
+    before = list(learned.calibration.shares)
+    request = request_of([1, 2, 3, 4, 1, 2])
+    drafter = TrieDrafter(None, learned)
+    draft = drafter.draft(request, LIMITS)
+    request.append([5], TokenSource.OUTPUT)
+    drafter.observe(draft, [], None)
+    cells = learned.calibration
+    changed = {cell for cell, share in enumerate(before) if cells.shares[cell] != share}
+    assert changed == {cells.match_cell(True, 2, 1, 1)}
+    assert all(cells.shares[cell] < before[cell] for cell in changed)
+    after = list(cells.shares)
+    request.append([5], TokenSource.OUTPUT)
+    drafter.observe(DraftTree.root_only(5), [], None)
+    assert cells.shares == after, "a step without a draft teaches nothing"
+
+
 STORES = st.lists(TOKENS, max_size=4)
-SUCCESSORS = st.dictionaries(
-    st.integers(0, 5), st.lists(st.integers(0, 5), max_size=3, unique=True)
+ROWS = st.dictionaries(
+    st.lists(st.integers(0, 5), min_size=1, max_size=2).map(tuple),
+    st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True),
 )
 REQUESTS = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 
 
-@given(STORES, REQUESTS, SUCCESSORS, st.sets(st.integers(1, 4)), st.booleans())
+@given(STORES, REQUESTS, ROWS, st.sets(st.integers(1, 4)), st.booleans())
 def test_an_unlimited_draft_is_what_lists_of_windows_give(
     sequences: list[list[int]],
     token_ids: list[int],
-    successors: dict[int, list[int]],
+    rows: dict[tuple[int, ...], list[int]],
     masked: set[int],
     sealed: bool,
 ) -> None:
@@ -189,11 +229,11 @@ def test_an_unlimited_draft_is_what_lists_of_windows_give(
     trie = trie_of(*sequences)
     if sealed:
         trie.seal()
-    drafter = TrieDrafter(trie, learned_of(successors), masked)
+    drafter = TrieDrafter(trie, learned_of(rows), masked)
     tree = drafter.draft(request_of(token_ids), DraftLimits(10_000, depth))
     own = found_in_request(token_ids, depth) if len(token_ids) > 1 else {}
     other = found_in(dict(enumerate(sequences, 1)), token_ids, depth, masked)
-    expected = probabilities(own, other, successors, token_ids[-1], depth, MIN_PROBABILITY)
+    expected = probabilities(own, other, rows, token_ids, depth, MIN_PROBABILITY)
     assert paths(tree) == pytest.approx(expected)
     assert tree.match_length == max((length for length, _ in (own | other).values()), default=0)
 
@@ -201,7 +241,7 @@ def test_an_unlimited_draft_is_what_lists_of_windows_give(
 @given(
     STORES,
     REQUESTS,
-    SUCCESSORS,
+    ROWS,
     st.integers(1, 12),
     st.integers(0, 6),
     st.sets(st.integers(0, 5), max_size=2),
@@ -209,12 +249,12 @@ def test_an_unlimited_draft_is_what_lists_of_windows_give(
 def test_every_draft_keeps_its_promises(
     sequences: list[list[int]],
     token_ids: list[int],
-    successors: dict[int, list[int]],
+    rows: dict[tuple[int, ...], list[int]],
     max_width: int,
     max_depth: int,
     excluded: set[int],
 ) -> None:
-    drafter = TrieDrafter(trie_of(*sequences), learned_of(successors))
+    drafter = TrieDrafter(trie_of(*sequences), learned_of(rows))
     limits = DraftLimits(max_width, max_depth, frozenset(excluded))
     tree = drafter.draft(request_of(token_ids), limits)
     assert drafter.draft(request_of(token_ids), limits) == tree, "drafting is deterministic"
@@ -237,12 +277,12 @@ def test_every_draft_keeps_its_promises(
     assert sorted(paths(tree).values(), reverse=True) == pytest.approx(best)
 
 
-@given(STORES, REQUESTS, SUCCESSORS)
+@given(STORES, REQUESTS, ROWS)
 def test_sealing_changes_no_draft(
-    sequences: list[list[int]], token_ids: list[int], successors: dict[int, list[int]]
+    sequences: list[list[int]], token_ids: list[int], rows: dict[tuple[int, ...], list[int]]
 ) -> None:
     trie = trie_of(*sequences)
-    drafter = TrieDrafter(trie, learned_of(successors))
+    drafter = TrieDrafter(trie, learned_of(rows))
     before = drafter.draft(request_of(token_ids), LIMITS)
     trie.seal()
     assert drafter.draft(request_of(token_ids), LIMITS) == before

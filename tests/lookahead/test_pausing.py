@@ -109,7 +109,7 @@ def test_from_copying_to_noise_and_back_drafting_pauses_and_resumes_within_twent
     assert sum(step.paused for step in noise[20:]) >= 0.7 * len(noise[20:])
     resumed = next(i for i, step in enumerate(back) if step.accepted_length >= 2)
     assert resumed < 20
-    assert not any(step.paused for step in back[resumed + 1 : resumed + 4])
+    assert back[resumed + 1].accepted_length >= 8, "and goes on"
 
 
 def test_a_paused_step_is_a_plain_one(model: LoadedModel, clock: Clock) -> None:

@@ -18,6 +18,7 @@ from transformers import (
 from lookahead import sampling
 from lookahead.config import SamplingConfig
 from lookahead.errors import InvalidRequestError
+from lookahead.foresight import Foresight
 from lookahead.sampling import TokenSampler, likeliest
 
 pytestmark = pytest.mark.tiny
@@ -252,16 +253,20 @@ def test_the_models_own_defaults_are_taken_where_it_samples() -> None:
 
 
 def test_foresight_is_of_the_same_noise() -> None:
-    """Where the prior is the model's own distribution, believing the noise finds the winner."""
+    """Where the prior is the model's own distribution, the noise believed finds the winner."""
     sampler = TokenSampler(SamplingConfig(temperature=1.0, seed=17), 5)
     prior = torch.softmax(LOGITS.double(), 0).tolist()
-    foresight = sampler.foresight(40)
+    foresight, believing = sampler.foresight(40), Foresight(17, 40, strength=0.99)
     assert foresight is not None
-    foresight_at_41 = [foresight.reweigh(depth, range(5), prior) for depth in range(1, 200)]
-    hits = 0
-    for offset, reweighed in enumerate(foresight_at_41):
+    hits = surest_hits = 0
+    for depth in range(1, 200):
+        chosen = sampler.choose(LOGITS, committed(39 + depth))
+        believed = believing.reweigh(depth, range(5), prior)
+        hits += max(range(5), key=believed.__getitem__) == chosen
+        reweighed = foresight.reweigh(depth, range(5), prior)
         assert sum(reweighed) == pytest.approx(1.0)
-        chosen = sampler.choose(LOGITS, committed(40 + offset))
-        hits += max(range(5), key=reweighed.__getitem__) == chosen
-    assert hits > 150  # the prior alone has 0.46 of 199
+        surest_hits += max(range(5), key=reweighed.__getitem__) == chosen
+    assert hits > 195  # the prior alone has 0.5 of 199
+    assert surest_hits > 130
+    assert sum(foresight.reweigh(3, [1, 4], [0.2, 0.3])) < 1.0
     assert TokenSampler(SamplingConfig(), 5).foresight(40) is None

@@ -13,7 +13,8 @@ def rows(*firsts: int) -> np.ndarray:
 
 def test_knows_nothing_at_first_and_nothing_outside_its_vocabulary() -> None:
     table = SuccessorTable(3)
-    assert table.successors(0) == [-1] * NUM_SUCCESSORS
+    assert table.successors(0) == []
+    assert table.pair_successors(0, 1) == []
     assert table.successors(3) == []
     assert table.successors(-1) == []
 
@@ -27,12 +28,37 @@ def test_the_last_row_of_a_token_stays() -> None:
     assert table.successors(0) == list(range(5, 13))
 
 
+def test_a_row_is_known_for_its_token_and_for_the_two_before_it() -> None:
+    table = SuccessorTable(4)
+    table.update([2, 2, 3], rows(10, 20, 30), [1, 3, -1])
+    assert table.pair_successors(1, 2) == list(range(10, 18))
+    assert table.pair_successors(3, 2) == list(range(20, 28))
+    assert table.successors(2) == list(range(20, 28))
+    assert table.pair_successors(2, 1) == []
+    assert table.pair_successors(-1, 3) == []
+
+
+def test_two_pairs_on_one_slot_are_never_mistaken_for_each_other() -> None:
+    table = SuccessorTable(70_000)
+    table.update([1], rows(10), [0])
+    table.update([1 + 65_536], rows(20), [0])
+    assert table.pair_successors(0, 1) == []
+    assert table.pair_successors(0, 1 + 65_536) == list(range(20, 28))
+
+
+def test_a_table_saved_before_there_were_pairs_is_read_without_any() -> None:
+    earlier = pack_arrays(HEADER, {"top_ids": rows(0, 10).astype(np.int32)})
+    table = SuccessorTable.from_bytes(earlier)
+    assert table.successors(1) == list(range(10, 18))
+    assert table.pair_successors(0, 1) == []
+
+
 def test_stored_bytes_bring_back_the_same_table_which_goes_on_learning() -> None:
     table = SuccessorTable(2)
-    table.update([1], rows(0))
+    table.update([1], rows(0), [0])
     again = SuccessorTable.from_bytes(table.to_bytes())
     assert again.vocab_size == 2
-    assert again.successors(1) == list(range(8))
+    assert again.successors(1) == again.pair_successors(0, 1) == list(range(8))
     again.update([1], rows(3))
     assert again.successors(1) == list(range(3, 11))
 
@@ -44,7 +70,11 @@ def test_damaged_or_foreign_bytes_are_refused() -> None:
     wrong_shape = pack_arrays(HEADER, {"top_ids": np.zeros((2, 3), np.int32)})
     wrong_type = pack_arrays(HEADER, {"top_ids": np.zeros((2, NUM_SUCCESSORS))})
     nameless = pack_arrays(HEADER, {})
-    for blob in (b"", bytes(damaged), whole[:-1], wrong_shape, wrong_type, nameless):
+    top_ids = np.zeros((2, NUM_SUCCESSORS), np.int32)
+    wrong_pairs = pack_arrays(
+        HEADER, {"top_ids": top_ids, "pairs": np.zeros(3, np.int64), "pair_top_ids": top_ids}
+    )
+    for blob in (b"", bytes(damaged), whole[:-1], wrong_shape, wrong_type, nameless, wrong_pairs):
         with pytest.raises(SuccessorFormatError):
             SuccessorTable.from_bytes(blob)
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import app.bench.replay_suite
-from app.bench.charts import draw_replay_chart
+from app.bench.charts import draw_reliability_chart, draw_replay_chart
 from app.bench.cost_curves import FLAT
 from app.bench.options import BenchOptions
 from app.bench.prompt_sets import BenchPrompt, PromptSet
 from app.bench.recordings import RecordedModel, Recording, prompt_digest
+from app.bench.reliability import Reliability
 from app.bench.replay import PromptReplay, RecordedPrompt, ReplayResult, ReplaySetting
 from app.bench.replay_report import replay_figures, replay_rows, replay_tables
 from app.bench.replay_suite import (
@@ -28,6 +29,8 @@ from app.bench.replay_suite import (
 from app.bench.reports import Figure
 from app.settings import Settings
 from lookahead import DecodingConfig, TokenSource, drafters
+from lookahead.draft import DraftTree
+from lookahead.successors import SuccessorTable
 
 
 def recorded(name: str, answer: Sequence[int], category: str = "any") -> RecordedPrompt:
@@ -80,8 +83,9 @@ def a_result(
     width: int = 32,
     is_cold: bool = True,
     with_prompt_rows: bool = False,
+    is_primed: bool = False,
 ) -> ReplayResult:
-    setting = ReplaySetting(width, is_cold, with_prompt_rows)
+    setting = ReplaySetting(width, is_cold, with_prompt_rows, is_primed=is_primed)
     prompts = tuple(
         PromptReplay(
             name,
@@ -91,7 +95,7 @@ def a_result(
             widths=[width] * len(accepted),
             accepted_by_source=Counter({TokenSource.OUTPUT: 3, TokenSource.RECYCLED: 1}),
         )
-        for name, category in (("a", "first"), ("b", "second"))
+        for name, category in (("a", "first"), ("b", "second"), ("c", "first"), ("d", "second"))
     )
     return ReplayResult(drafter, setting, prompts)
 
@@ -100,6 +104,7 @@ RESULTS = [
     a_result("trie", [3, 1], width=16),
     a_result("trie", [3, 1]),
     a_result("trie", [4, 2], is_cold=False),
+    a_result("trie", [3, 1], is_primed=True),
     a_result("suffix", [2, 0]),
     a_result("suffix", [6, 2], is_cold=False),
 ]
@@ -125,8 +130,8 @@ def test_tokens_per_step_have_a_target_where_it_was_promised_and_nowhere_else() 
     figures = figures_of(RESULTS, is_promised=True)
     targets = {name: figure.target for name, figure in figures.items() if figure.target}
     assert targets == {
-        "replay.trie.cold.tokens_per_step.w32": 2.85,
-        "replay.trie.history.tokens_per_step.w32": 2.95,
+        "replay.trie.cold-primed.tokens_per_step.untuned.w32": 2.85,
+        "replay.trie.history.tokens_per_step.untuned.w32": 2.95,
     }
 
 
@@ -190,12 +195,14 @@ def test_answers_that_loop_are_left_out_where_the_figure_says_so() -> None:
 
 def test_tables_have_a_row_for_every_drafter_and_setting() -> None:
     with_rows = a_result("trie", [8, 8], with_prompt_rows=True)
-    by_width, not_looping, by_category, by_curve, by_source = replay_tables(
+    by_width, not_looping, untuned, by_category, by_curve, by_source = replay_tables(
         [*RESULTS, with_rows], [FLAT]
     )
     assert ("trie, cold with prompt rows", "–", "9.00") in by_width.rows
     assert not_looping.rows == by_width.rows
-    assert len(by_category.rows) == 4, "prompt rows are no part of the loop today"
+    assert untuned.rows == by_width.rows, "every second prompt fared like the first"
+    assert ("trie, cold primed", "–", "3.00") in by_width.rows
+    assert len(by_category.rows) == 5, "prompt rows are no part of the loop today"
     assert by_width.columns == ("drafter", "16", "32")
     assert by_width.rows[0] == ("trie, cold", "3.00", "3.00")
     assert ("trie, history", "–", "4.00") in by_width.rows
@@ -209,8 +216,46 @@ def test_tables_have_a_row_for_every_drafter_and_setting() -> None:
 def test_rows_tell_steps_per_prompt_and_are_plain_json() -> None:
     row = json.loads(json.dumps(replay_rows(RESULTS)))[1]
     assert (row["drafter"], row["setting"], row["width"]) == ("trie", "cold", 32)
-    assert (row["num_steps"], row["num_accepted"]) == ([2, 2], [4, 4])
-    assert row["accepted_by_source"] == {"output": 6, "recycled": 2}
+    assert (row["num_steps"], row["num_accepted"]) == ([2] * 4, [4] * 4)
+    assert row["accepted_by_source"] == {"output": 12, "recycled": 4}
+
+
+def test_the_half_not_tuned_on_is_every_second_prompt_of_each_category() -> None:
+    prompts = [(name, category) for category in "xy" for name in "abc"]
+    result = ReplayResult("trie", ReplaySetting(4), tuple(PromptReplay(*each) for each in prompts))
+    assert [(one.id, one.category) for one in result.untuned.prompts] == [("b", "x"), ("b", "y")]
+
+
+def test_a_primed_table_is_there_from_the_first_step_and_no_prompt_changes_it_for_another() -> None:
+    table = SuccessorTable(100)
+    table.update([10, 11, 12, 13], np.array([[11], [12], [13], [10]]).repeat(8, axis=1))
+    before = table.to_bytes()
+    results = replay_all(("trie",), PROMPTS, 40, widths=(8,), primed=table)
+    by_name = {result.setting.name: result for result in results}
+    first_steps = {name: found.prompts[0].accepted_lengths[0] for name, found in by_name.items()}
+    assert first_steps["cold-primed"] > first_steps["cold"]
+    assert first_steps["history-primed"] > first_steps["history"]
+    assert table.to_bytes() == before
+
+
+def test_what_a_draft_said_is_held_against_what_came_among_children_of_reached_nodes() -> None:
+    sources = (TokenSource.OUTPUT,) * 5
+    draft = DraftTree(
+        (1, 2, 3, 4, 5), (-1, 0, 1, 0, 3), sources, (1, 0.5, 0.25, 0.2, 0.1), (-1,) * 5
+    )
+    reliability = Reliability()
+    reliability.observe(draft, [1])
+    assert reliability.points() == [(0.2, 0.0, 1), (0.5, 0.5, 2)]
+    assert reliability.largest_error(1) == pytest.approx(0.2)
+    assert reliability.largest_error(2) == 0.0
+    assert reliability.largest_error(3) is None
+    assert (reliability + reliability).points() == [(0.2, 0.0, 2), (0.5, 0.5, 4)]
+
+
+def test_the_reliability_chart_is_drawn_where_ours_was_replayed(tmp_path: Path) -> None:
+    ((name, _),) = draw_reliability_chart(RESULTS, tmp_path)
+    assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert draw_reliability_chart(RESULTS[-2:], tmp_path) == []
 
 
 def test_the_chart_is_drawn_as_a_png(tmp_path: Path) -> None:
@@ -235,9 +280,7 @@ def test_prompts_are_replayed_in_the_order_of_the_set_which_goes_round_its_categ
     chosen = PromptSet(
         "some", "0", tuple(BenchPrompt(f"{n}{c}", c, (f"{n}{c}",)) for n in "12" for c in "ab")
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app.bench.replay_suite, "_PromptRecorder", lambda *_: Recorder())
-        prompts, _ = _recorded_prompts(BenchOptions(suite="replay"), chosen, lambda _: None)
+    prompts, _ = _recorded_prompts(Recorder(), chosen)  # type: ignore[arg-type]
     assert [prompt.id for prompt in prompts] == ["1a", "1b", "2a", "2b"]
 
 
