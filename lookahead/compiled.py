@@ -79,10 +79,10 @@ def _range(words: Ints, order: Ints, fence: Ints, suffix: Ints, begin: int) -> t
     Most of an order lies far away in memory; the fence, a hundredth of it, says where to look.
     """
     length = len(suffix) - begin
-    key = np.int64(suffix[begin]) << 32
-    end_key = key + (np.int64(1) << 31)  # beyond every second word
+    key = int(suffix[begin]) << 32
+    end_key = key + (1 << 31)  # beyond every second word
     if length > 1:
-        key += suffix[begin + 1]
+        key += int(suffix[begin + 1])
         end_key = key + 1
     first, last = _post(fence, key), _post(fence, end_key)
     start = max(0, (first - 1) * FENCE_STEP)

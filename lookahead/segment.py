@@ -46,7 +46,8 @@ class Segment:
         from lookahead.compiled import FENCE_STEP  # only now: the page need not wait for numba
 
         posts = self.order[::FENCE_STEP]  # each has a word behind it, if only the border
-        fence = (self.log.words[posts].astype(np.int64) << 32) + self.log.words[posts + 1]
+        fence: NDArray[np.int64] = self.log.words[posts].astype(np.int64) << 32
+        fence += self.log.words[posts + 1]
         fence.flags.writeable = False
         return fence
 
