@@ -60,6 +60,11 @@ class Passages:
             if not cursor.rowcount:
                 raise no_such_message(message_id)
 
+    def references(self, message_id: int) -> list[PassageReference]:
+        """What was quoted for one answer, there or not."""
+        row = self._connections.row("SELECT passages FROM messages WHERE id = ?", [message_id])
+        return [] if row is None else [(a, b, c) for a, b, c in json.loads(row["passages"])]
+
     def quoted(self, message_ids: Collection[int]) -> dict[int, tuple[DocumentPassage, ...]]:
         """What was quoted for these answers, in order; what was deleted since is left out."""
         rows = self._connections.rows(

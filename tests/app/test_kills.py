@@ -31,7 +31,7 @@ def test_work_killed_at_any_instant_loses_nothing_and_leaves_nothing_half(
             "-m",
             "tests.app.killed_work",
             kind,
-            tmp_path / "data",
+            folder,
             str(NUM_KILLS),
             "0",
         ],
@@ -45,4 +45,4 @@ def test_work_killed_at_any_instant_loses_nothing_and_leaves_nothing_half(
     shutil.rmtree(folder, ignore_errors=True)
     assert process.returncode == 0, process.stderr
     if kind != "migration":
-        assert int(process.stdout) > NUM_KILLS, "the children came to do something"
+        assert int(process.stdout) > NUM_KILLS // 2, "the children came to do something"
