@@ -21,7 +21,7 @@ PassageReference = tuple[int, int, int]  # source id, first character, end
 
 MAX_DOCUMENTS = 16  # looked into for one question
 MAX_TEXT_LENGTH = 300_000  # characters split as a whole; of a longer text, what is near the words
-LEAST_SCORE = 0.5  # of the best passage's; below that, a passage is about something else
+LEAST_SCORE = 0.6  # of the best passage's; below that, a passage is about something else
 NAME_WEIGHT = 0.5  # of a word in the document's name, against one in the passage
 
 
