@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.demo import CHATS, DOCUMENT, PASSAGE
-from app.importing import DocumentFile, FoundFile, SkippedFile, read_document
-from app.services import AnswerJob, ChatService, ServiceConfig, import_work
+from app.importing import DocumentFile, DocumentReader, FoundFile, SkippedFile
+from app.services import AnswerJob, ChatService, ServiceConfig
 from app.services.demonstrating import DemoJob, DemoSnapshot
 from app.services.errors import ServiceClosedError
 from storage import Database
@@ -186,12 +186,14 @@ def test_nothing_is_asked_before_the_document_is_there(
     service = start(ScriptedEngine())
     may_read, is_read = threading.Event(), []
 
-    def read_late(found: FoundFile) -> DocumentFile | SkippedFile:
+    read_document = DocumentReader.read
+
+    def read_late(reader: DocumentReader, found: FoundFile) -> DocumentFile | SkippedFile:
         assert may_read.wait(WAIT)
         is_read.append(len(service.conversations()))
-        return read_document(found)
+        return read_document(reader, found)
 
-    monkeypatch.setattr(import_work, "read_document", read_late)
+    monkeypatch.setattr(DocumentReader, "read", read_late)
     demo = service.start_demo()
     wait_for(lambda: service.running_import() is not None)
     assert demo.snapshot().status == "preparing"
@@ -209,12 +211,12 @@ def test_a_document_that_cannot_be_imported_is_told_and_nothing_asked_or_deleted
     before = titles(service)
     service.delete_document(service.documents()[0].id)
 
-    def fail(found: FoundFile) -> DocumentFile | SkippedFile:
+    def fail(*_: object) -> DocumentFile | SkippedFile:
         if isinstance(failure, OSError):
             raise failure
         return failure
 
-    monkeypatch.setattr(import_work, "read_document", fail)
+    monkeypatch.setattr(DocumentReader, "read", fail)
     ended = service.start_demo().wait_until_over(WAIT)
     assert (ended.status, ended.num_asked) == ("failed", 0)
     assert ended.error.startswith("The sample document could not be imported: ")
