@@ -134,6 +134,11 @@ class PageHandlers:
         return ("", *self.show_chat(view, job.conversation_id))
 
     @shows_errors(1)
+    def conversation(self, view: TabView) -> Any:
+        """The open chat as it is now: what was quoted in it may have been deleted."""
+        return self.view_now(view)[0]
+
+    @shows_errors(1)
     def document_switch(self, view: TabView) -> bool:
         """Whether the open chat uses documents; a new one does not."""
         if view.conversation_id is None:

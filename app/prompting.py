@@ -187,7 +187,7 @@ class PromptBuilder:
     def longest_quotes(self, question: str) -> int:
         """Tokens that may be quoted before a question, so that both fit with room for an answer."""
         turn = self.build([PromptMessage("user", question)])
-        return max(0, min(self._context_length // 8, self.longest_prompt - len(turn.token_ids)))
+        return max(0, min(self._context_length // 16, self.longest_prompt - len(turn.token_ids)))
 
     def _parts_before(self, segment: Sequence[Part], message_index: int) -> list[Part]:
         """The parts before a user's turn, what the template writes to open that turn left out."""

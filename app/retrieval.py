@@ -39,6 +39,8 @@ class Retrieval:
     def find(self, question: str, previous: str, max_length: int) -> tuple[DocumentPassage, ...]:
         """The best passages for a question that take up at most so many tokens in the prompt.
 
+        The best one is the last, next to the question: small models quote what they read last.
+
         Args:
             previous: the question before it, for one that alone says too little ("and why?").
         """
@@ -57,7 +59,7 @@ class Retrieval:
             if length <= room:
                 kept.append(passage)
                 left = room - length
-        return tuple(kept)
+        return tuple(reversed(kept))
 
     def _shortened(self, passage: DocumentPassage, max_length: int) -> DocumentPassage:
         """So many tokens of a passage at most, in whole words where there are any."""

@@ -14,6 +14,7 @@ from app import paths
 from app.numbers import counted
 from app.plain_text import displayable
 from app.services.errors import EngineNotReadyError, NothingToAnswerError, ServiceError
+from app.services.forgetting import UNDO_SECONDS
 from app.settings import Settings
 from app.terminal import Terminal
 from app.trie_numbers import percent, shown_text, statistics_lines
@@ -122,7 +123,11 @@ def _forget(service: "ChatService", options: Mapping[str, Any], _: Terminal) -> 
     else:
         service.delete_conversation(source.id)
     result = {"kind": _KINDS[source.kind], "id": source.id, "name": source.name}
-    return result, [f"Forgotten: {_KINDS[source.kind]} {source.name}."]
+    minutes = round(UNDO_SECONDS / 60)
+    return result, [
+        f"Forgotten: {_KINDS[source.kind]} {source.name}. The page can undo this for {minutes} "
+        "minutes; then the next run takes it out of every file."
+    ]
 
 
 def _export(service: "ChatService", options: Mapping[str, Any], terminal: Terminal) -> Result:

@@ -44,7 +44,9 @@ def statistics_lines(overview: TrieOverview) -> list[tuple[str, str, str]]:
         (
             "left out",
             f"{counted(overview.num_tokens_left_out, 'token')} "
-            f"of {counted(overview.num_sequences_left_out, 'text')}",
+            f"of {counted(overview.num_sequences_left_out, 'text')}"
+            if overview.num_sequences_left_out
+            else "nothing",
             "What found no room within the budget. It is kept, and comes back with room.",
         ),
         (

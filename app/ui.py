@@ -170,6 +170,8 @@ def build_page(
         deleted_documents = wire_documents(
             page, document_handlers, documents, view=view, panel=panel, shown=shown_documents_tab
         )
+        for deletion in deleted_documents:
+            deletion.then(handlers.conversation, view, chat.chatbot, **_QUIET)
         wire_undo(
             page,
             undo_handlers,

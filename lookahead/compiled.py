@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["FENCE_STEP", "find_ranges", "merge_orders", "scan_tail", "take_samples"]
+__all__ = ["FENCE_STEP", "find_ranges", "is_whole", "merge_orders", "scan_tail", "take_samples"]
 
 Ints = NDArray[np.integer[Any]]
 
@@ -79,10 +79,10 @@ def _range(words: Ints, order: Ints, fence: Ints, suffix: Ints, begin: int) -> t
     Most of an order lies far away in memory; the fence, a hundredth of it, says where to look.
     """
     length = len(suffix) - begin
-    key = np.int64(suffix[begin]) << 32
-    end_key = key + (np.int64(1) << 31)  # beyond every second word
+    key = int(suffix[begin]) << 32
+    end_key = key + (1 << 31)  # beyond every second word
     if length > 1:
-        key += suffix[begin + 1]
+        key += int(suffix[begin + 1])
         end_key = key + 1
     first, last = _post(fence, key), _post(fence, end_key)
     start = max(0, (first - 1) * FENCE_STEP)
@@ -310,6 +310,33 @@ def scan_tail(
         _emit(words, starts, places, position, count, positions, windows)
         count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def is_whole(words: Ints, order: Ints, ends: Ints) -> bool:
+    """Whether `order` names every word that is no border once, and borders stand at `ends` alone.
+
+    Args:
+        ends: where each sequence's border should be, within `words`; as many as `order` leaves.
+    """
+    num_borders = 0
+    for word in words:
+        if word < 0:
+            return False
+        if word == BORDER:
+            num_borders += 1
+    if num_borders != len(ends):
+        return False
+    is_named = np.zeros(len(words), np.bool_)
+    for end in ends:
+        if words[end] != BORDER:
+            return False
+        is_named[end] = True
+    for position in order:
+        if position < 0 or position >= len(words) or is_named[position]:
+            return False
+        is_named[position] = True
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -46,7 +46,8 @@ class Segment:
         from lookahead.compiled import FENCE_STEP  # only now: the page need not wait for numba
 
         posts = self.order[::FENCE_STEP]  # each has a word behind it, if only the border
-        fence = (self.log.words[posts].astype(np.int64) << 32) + self.log.words[posts + 1]
+        fence: NDArray[np.int64] = self.log.words[posts].astype(np.int64) << 32
+        fence += self.log.words[posts + 1]
         fence.flags.writeable = False
         return fence
 
@@ -125,26 +126,15 @@ class Segment:
 
         Search runs over these arrays unchecked.
         """
+        from lookahead.compiled import is_whole
+
         log, order = self.log, self.order
-        num_words = len(log)
-        if int(log.lengths.sum()) + len(log.lengths) != num_words:
+        if int(log.lengths.max(initial=0)) > len(log):
             return False
-        if len(order) != num_words - len(log.lengths):
+        num_tokens = int(log.lengths.sum())
+        if num_tokens + len(log.lengths) != len(log) or len(order) != num_tokens:
             return False
-        if not num_words:
-            return True
-        is_border = log.words == BORDER
-        borders_are_right = (
-            int(log.words.min()) >= 0
-            and int(is_border.sum()) == len(log.lengths)
-            and bool(is_border[log.starts + log.lengths].all())
-        )
-        if not borders_are_right or not len(order):
-            return borders_are_right
-        if not (int(order.min()) >= 0 and int(order.max()) < num_words):
-            return False
-        is_border[order] = True  # now: named
-        return bool(is_border.all())
+        return bool(is_whole(log.words, order, log.starts + log.lengths))
 
 
 class Merge:

@@ -67,6 +67,12 @@ class TokenLog:
         self.is_document = _fixed(is_document, np.uint8)
         self.places = _fixed(places, np.int64)
         self.starts = _fixed(_starts(self.lengths), np.int64)  # [num_sequences] in `words`
+        self._rows = (  # views that yield plain ints, several times faster
+            self.places.data,
+            self.lengths.data,
+            self.sequence_ids.data,
+            self.is_document.data,
+        )
 
     @classmethod
     def of(
@@ -138,12 +144,13 @@ class TokenLog:
 
     def locate(self, place: int) -> Location:
         """Provenance of a position. Raises KeyError where no living sequence has a token."""
-        index = bisect_right(self.places.data, place) - 1
-        offset = place - int(self.places[index]) if index >= 0 else 0
-        if index < 0 or offset >= self.lengths[index]:
+        places, lengths, sequence_ids, is_document = self._rows
+        index = bisect_right(places, place) - 1
+        offset = place - places[index] if index >= 0 else 0
+        if index < 0 or offset >= lengths[index]:
             raise KeyError(f"No living sequence has a token at log position {place}.")
-        source = TokenSource.DOCUMENT if self.is_document[index] else TokenSource.HISTORY
-        return Location(int(self.sequence_ids[index]), offset, source)
+        source = TokenSource.DOCUMENT if is_document[index] else TokenSource.HISTORY
+        return Location(sequence_ids[index], offset, source)
 
 
 def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

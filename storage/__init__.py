@@ -4,7 +4,7 @@ Knows no torch, no page, no decoding. `Database` is the precious file, `SegmentC
 one; everything given back is a frozen dataclass of `storage.records`.
 """
 
-from storage.database import DATABASE_NAME, Database
+from storage.database import DATABASE_NAME, FIRST_UNSAVED_ID, Database
 from storage.errors import (
     DatabaseBusyError,
     DatabaseClosedError,
@@ -40,6 +40,7 @@ from storage.segment_cache import SegmentCache
 __all__ = [
     "DATABASE_NAME",
     "ERASED_TOKEN_ID",
+    "FIRST_UNSAVED_ID",
     "AnswerTotals",
     "Conversation",
     "DataFolderError",

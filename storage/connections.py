@@ -8,6 +8,7 @@ import logging
 import sqlite3
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -34,20 +35,32 @@ PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON", "tem
 
 
 class Connections:
-    """The file at `path`, migrated to the last step of `migrations`."""
+    """The file at `path`, migrated to the last step of `migrations`.
 
-    def __init__(self, path: Path, migrations: Sequence[Migration]) -> None:
+    Args:
+        is_in_memory: there is no file; all is gone when it is closed.
+    """
+
+    def __init__(
+        self, path: Path, migrations: Sequence[Migration], *, is_in_memory: bool = False
+    ) -> None:
         self.path = path
+        self._memory_name = f"file:/{uuid.uuid4().hex}?vfs=memdb" if is_in_memory else ""
         self._lock = threading.Lock()
         self._by_thread: dict[threading.Thread, Connection] = {}
+        self._anchor: Connection | None = None
         self._is_closed = False
-        prepare_folder(path.parent)
-        refuse_unusable(path, migrations)
-        prepare_file(path)
+        if not is_in_memory:
+            prepare_folder(path.parent)
+            refuse_unusable(path, migrations)
+            prepare_file(path)
         try:
             with translated_errors(path):
                 connection = self.current()
-                enable_wal(connection)
+                if is_in_memory:
+                    self._anchor = self._open()  # it lives while one connection to it is open
+                else:
+                    enable_wal(connection)
                 migrate(path, connection, migrations)
         except BaseException:
             self.close()
@@ -72,7 +85,8 @@ class Connections:
         # Transactions are begun explicitly (isolation_level). Only the owning thread uses a
         # connection, but closing happens elsewhere (check_same_thread).
         raw = sqlite3.connect(
-            self.path,
+            self._memory_name or self.path,
+            uri=bool(self._memory_name),
             timeout=BUSY_TIMEOUT_SECONDS,
             isolation_level=None,
             check_same_thread=False,
@@ -107,6 +121,14 @@ class Connections:
             finally:
                 connection.rollback()  # nothing to do after a commit
 
+    def begin_ids(self, first: int) -> None:
+        """Let the ids of new rows begin there, in every table that never uses one twice."""
+        with self.transaction() as connection:
+            for table in ("conversations", "messages", "sources", "sequences"):
+                connection.execute(
+                    "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", [table, first - 1]
+                )
+
     def check_structure(self) -> None:
         """Look for broken tables, for a moment. Raises DatabaseDamagedError."""
         with translated_errors(self.path):
@@ -136,6 +158,8 @@ class Connections:
         with self._lock:
             self._is_closed = True
             connections = list(self._by_thread.values())
+            if self._anchor is not None:
+                connections.append(self._anchor)
             self._by_thread.clear()
         for connection in connections:
             connection.close()

@@ -18,13 +18,13 @@ class Conversations:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def create(self, title: str = "") -> Conversation:
-        """A new, empty chat."""
+    def create(self, title: str = "", *, conversation_id: int | None = None) -> Conversation:
+        """A new, empty chat; `conversation_id`: that of a chat of another database."""
         time = now()
         with self._connections.transaction() as connection:
             cursor = connection.execute(
-                "INSERT INTO conversations (title, created_at, updated_at) VALUES (?, ?, ?)",
-                [title, time, time],
+                "INSERT INTO conversations (id, title, created_at, updated_at) VALUES (?, ?, ?, ?)",
+                [conversation_id, title, time, time],
             )
         assert cursor.lastrowid is not None
         return self.get(cursor.lastrowid)

@@ -22,13 +22,16 @@ from storage.settings import StoredSettings
 from storage.sources import Sources
 from storage.tokenizers import Tokenizers
 
-__all__ = ["DATABASE_NAME", "Database"]
+__all__ = ["DATABASE_NAME", "FIRST_UNSAVED_ID", "Database"]
 
 DATABASE_NAME = "lookahead-chat.db"
+FIRST_UNSAVED_ID = 10**15  # of what stands in no file: no file has as many rows
 
 
 class Database:
     """The database in `data_dir`, created or brought to this version; usable from any thread.
+
+    Without a folder it is in memory, gone when it is closed, and its ids begin at FIRST_UNSAVED_ID.
 
     Raises DataFolderError, DatabaseDamagedError, SchemaTooNewError, MigrationError,
     DatabaseFullError or DatabaseBusyError; a file that cannot be used is left as it is. Every call
@@ -36,12 +39,16 @@ class Database:
 
     Attributes:
         path: the file.
+        is_in_memory: there is none.
         database_id: tells this database from every other one, wherever the file is moved.
     """
 
-    def __init__(self, data_dir: Path | str) -> None:
-        self.path = Path(data_dir) / DATABASE_NAME
-        self._connections = Connections(self.path, MIGRATIONS)
+    def __init__(self, data_dir: Path | str | None) -> None:
+        self.is_in_memory = data_dir is None
+        self.path = Path(data_dir or "memory") / DATABASE_NAME
+        self._connections = Connections(self.path, MIGRATIONS, is_in_memory=self.is_in_memory)
+        if self.is_in_memory:
+            self._connections.begin_ids(FIRST_UNSAVED_ID)
         self.conversations = Conversations(self._connections)
         self.messages = Messages(self._connections)
         self.generations = Generations(self._connections)

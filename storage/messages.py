@@ -198,6 +198,13 @@ class Messages:
             raise not_found(message_id)
         return message(row)
 
+    def all(self, conversation_id: int) -> tuple[Message, ...]:
+        """Every message of a chat, of all branches, in the order in which they were begun."""
+        rows = self._connections.rows(
+            "SELECT * FROM shown_messages WHERE conversation_id = ? ORDER BY id", [conversation_id]
+        )
+        return tuple(message(row) for row in rows)
+
     def list(self, conversation_id: int) -> list[Message]:
         """The current branch, first message first: the one that was written last.
 

@@ -21,7 +21,7 @@ PassageReference = tuple[int, int, int]  # source id, first character, end
 
 MAX_DOCUMENTS = 16  # looked into for one question
 MAX_TEXT_LENGTH = 300_000  # characters split as a whole; of a longer text, what is near the words
-LEAST_SCORE = 0.5  # of the best passage's; below that, a passage is about something else
+LEAST_SCORE = 0.6  # of the best passage's; below that, a passage is about something else
 NAME_WEIGHT = 0.5  # of a word in the document's name, against one in the passage
 
 
@@ -59,6 +59,11 @@ class Passages:
             )
             if not cursor.rowcount:
                 raise no_such_message(message_id)
+
+    def references(self, message_id: int) -> list[PassageReference]:
+        """What was quoted for one answer, there or not."""
+        row = self._connections.row("SELECT passages FROM messages WHERE id = ?", [message_id])
+        return [] if row is None else [(a, b, c) for a, b, c in json.loads(row["passages"])]
 
     def quoted(self, message_ids: Collection[int]) -> dict[int, tuple[DocumentPassage, ...]]:
         """What was quoted for these answers, in order; what was deleted since is left out."""

@@ -28,3 +28,13 @@ class Tokenizers:
             ).fetchone()
         tokenizer_id: int = row[0]
         return tokenizer_id
+
+    def copy_from(self, other: "Tokenizers") -> None:
+        """Take over those of another database, under the same ids."""
+        rows = other._connections.rows("SELECT id, fingerprint, name, created_at FROM tokenizers")
+        with self._connections.transaction() as connection:
+            connection.conn.executemany(
+                "INSERT OR IGNORE INTO tokenizers (id, fingerprint, name, created_at)"
+                " VALUES (:id, :fingerprint, :name, :created_at)",
+                rows,
+            )

@@ -66,7 +66,7 @@ def _limit_process(limits: ReadingLimits) -> None:
 
 def _serve(request: dict[str, str], limits: ReadingLimits, answers: BinaryIO) -> None:
     if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, _PATIENCE * limits.seconds)
+        signal.setitimer(signal.ITIMER_PROF, _PATIENCE * limits.seconds)
     text, sha256, reason = b"", "", ""
     try:
         with open_file(Path(request["path"]), limits.container_bytes) as file:
@@ -80,7 +80,7 @@ def _serve(request: dict[str, str], limits: ReadingLimits, answers: BinaryIO) ->
     except (OSError, RuntimeError, ValueError) as error:
         reason = explain_failure(error)
     if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     header = {"reason": reason, "sha256": sha256, "num_bytes": 0 if reason else len(text)}
     answers.write(request_line(header))
     if not reason:

@@ -22,7 +22,8 @@ class ReadingLimits:
         unpacked_bytes: what the parts of a packed file may unpack to, all together.
         num_parts: parts of a packed file.
         num_characters: text of one document.
-        seconds: time of one file.
+        seconds: processor time of one file; ten times that by the clock, where the machine is busy
+            or the file makes its reader wait.
         memory_bytes: memory of the child process.
     """
 

@@ -21,6 +21,7 @@ _ITEM = re.compile(r"([•◦▪‣∙·*–—-]|\(?\d{1,3}[.)]|\(?[a-z][.)]|--
 _DIGITS = re.compile(r"\d+")
 _MIN_PAGES = 4  # before what stands on most pages is taken for a running header
 _MOST_PAGES = 0.6
+_EDGE_LENGTH = 2  # lines at the head and at the foot of a page that may be such
 _PASSWORD_ERROR = 4  # FPDF_ERR_PASSWORD
 
 
@@ -70,17 +71,21 @@ def _running_lines(pages: Sequence[Sequence[str]]) -> set[str]:
 
 
 def _edges(page: Sequence[str]) -> Sequence[str]:
-    return [*page[:1], *page[-1:]]
+    return [*page[:_EDGE_LENGTH], *page[-_EDGE_LENGTH:]]
 
 
 def _body(page: list[str], running: set[str]) -> list[str]:
     """The page without running headers and page numbers."""
     first, last = 0, len(page)
-    while first < last and (_shape(page[first]) in running or page[first].isdigit()):
+    while first < min(_EDGE_LENGTH, last) and _is_running(page[first], running):
         first += 1
-    while first < last and (_shape(page[last - 1]) in running or page[last - 1].isdigit()):
+    while last > max(first, len(page) - _EDGE_LENGTH) and _is_running(page[last - 1], running):
         last -= 1
     return page[first:last]
+
+
+def _is_running(line: str, running: set[str]) -> bool:
+    return line.isdigit() or _shape(line) in running
 
 
 def paragraphs(lines: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
 _CLOSE_SECONDS = 2.0
+_PATIENCE = 10  # seconds by the clock for each of processor time
 _RENEW_AFTER_BYTES = 256 * MIB  # read by one child: what its libraries leak goes with it
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from app.importing.child import main; main()"
 _CRASHED = "its reader crashed (damaged, or made to do so)"
@@ -145,6 +146,14 @@ class _Child:
         """While the child reads, somebody looks at the clock, at its memory and for a cancel."""
         return _Watch(self, limits, is_cancelled)
 
+    def used_seconds(self) -> float:
+        """Processor time that it has taken; 0 where it has ended."""
+        try:
+            times = psutil.Process(self._process.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return float(times.user + times.system)
+
     def used_bytes(self) -> int:
         """Memory that it takes; 0 where it has ended."""
         try:
@@ -190,13 +199,15 @@ class _Watch(contextlib.AbstractContextManager[None]):
         self._thread.join()
 
     def _watch(self) -> None:
-        ends_at = time.monotonic() + self._limits.seconds
+        seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
+        ends_at = time.monotonic() + _PATIENCE * seconds
+        last_second = self._child.used_seconds() + seconds
         while not self._is_done.wait(_POLL_SECONDS):
             if self._is_cancelled():
                 self._child.kill("cancelled")
-            elif time.monotonic() > ends_at:
-                self._child.kill(f"takes longer than {self._limits.seconds:g} seconds to be read")
-            elif self._child.used_bytes() > self._limits.memory_bytes:
+            elif self._child.used_seconds() > last_second or time.monotonic() > ends_at:
+                self._child.kill(f"takes longer than {seconds:g} seconds to be read")
+            elif self._child.used_bytes() > memory_bytes:
                 self._child.kill("needs too much memory to be read")
             else:
                 continue

@@ -14,6 +14,7 @@ from app.services.jobs import AnswerJob
 from app.services.recording import generation_record, settled, step_record
 from app.services.text_stream import TextStream
 from app.services.transcript import Transcript
+from app.services.unsaved import CANNOT_SAVE, unsaved_notice
 from app.services.views import AnswerNumbers
 from app.services.workbench import Workbench
 from lookahead.events import Finished, FinishReason, PrefillDone, StepDone
@@ -39,14 +40,28 @@ class AnswerTask:
     """Writes one answer.
 
     Args:
+        database: where it is written to; the chat's id there is `conversation_id`.
+        notice: one sentence to show with it.
+        on_unsaved: told when the end cannot be saved; gives the database in which it can be, and
+            the id of the answer there.
         on_over: told when the job is over, whatever came of it.
     """
 
     def __init__(
-        self, database: Database, job: AnswerJob, on_over: Callable[[AnswerJob], None]
+        self,
+        database: Database,
+        job: AnswerJob,
+        *,
+        conversation_id: int,
+        notice: str = "",
+        on_over: Callable[[AnswerJob], None],
+        on_unsaved: Callable[[AnswerJob, StorageError], tuple[Database, int]],
     ) -> None:
         self.job = job
         self._database = database
+        self._conversation_id = conversation_id
+        self._notice = notice
+        self._on_unsaved = on_unsaved
         self._on_over = on_over
         self._transcript: Transcript | None = None
         self._machine: dict[str, Any] = {}  # what writes, as it is recorded
@@ -105,14 +120,15 @@ class AnswerTask:
         branch = self._branch()
         passages = self._passages(bench, branch)
         prompt = self._prompt(bench, branch, passages)
-        self.job.show(status="prefill", notice=_notice(prompt), passages=passages)
+        notice = " ".join(part for part in (_notice(prompt), self._notice) if part)
+        self.job.show(status="prefill", notice=notice, passages=passages)
         self._transcript = transcript = bench.transcript(prompt, self.job.options)
         self._machine = {
             "model": bench.ready_state.model,
             "dtype": str(bench.model.dtype).removeprefix("torch."),
             "device": str(bench.model.device),
         }
-        own_sequences = self._database.sequences.for_conversation(self.job.conversation_id)
+        own_sequences = self._database.sequences.for_conversation(self._conversation_id)
         self._saved_at = time.monotonic()
         for event in bench.generate(
             prompt,
@@ -139,9 +155,7 @@ class AnswerTask:
     def _passages(self, bench: Workbench, branch: Sequence[Message]) -> tuple[DocumentPassage, ...]:
         """What is quoted for this answer, where the chat uses documents; it is remembered."""
         with self.job.save_lock:
-            if self.job.is_discarded or not self._database.passages.are_used(
-                self.job.conversation_id
-            ):
+            if self.job.is_discarded or not self._database.passages.are_used(self._conversation_id):
                 return ()
         previous, question = ["", *(m.text for m in branch if m.role == "user")][-2:]
         max_length = bench.prompts.longest_quotes(question)
@@ -226,19 +240,22 @@ class AnswerTask:
         is_stopped = transcript.reason is FinishReason.CANCELLED
         status: FinalStatus = "stopped" if is_stopped else "complete"
         history = [*prompt.history_ids, *transcript.token_ids]
-        with self.job.save_lock:
-            if not self.job.is_discarded:
-                self._database.messages.finish_answer(
-                    self.job.message_id,
-                    text=transcript.text,
-                    token_ids=transcript.token_ids,
-                    status=status,
-                    generation=self._generation(transcript, transcript.reason.value),
-                    steps=steps,
-                    sequence=(
-                        NewSequence(bench.tokenizer_id, history) if transcript.token_ids else None
-                    ),
-                )
+        values: dict[str, Any] = {
+            "text": transcript.text,
+            "token_ids": transcript.token_ids,
+            "status": status,
+            "generation": self._generation(transcript, transcript.reason.value),
+            "steps": steps,
+            "sequence": (
+                NewSequence(bench.tokenizer_id, history) if transcript.token_ids else None
+            ),
+        }
+        try:
+            self._save_end(values)
+        except CANNOT_SAVE as error:
+            self._database, self.job.message_id = self._on_unsaved(self.job, error)
+            self._save_end(values)
+            self.job.show(message_id=self.job.message_id, notice=unsaved_notice(str(error)))
         bench.keeper.catch_up()
         self._end(
             status=status,
@@ -246,6 +263,11 @@ class AnswerTask:
             numbers=transcript.numbers,
             steps=steps,
         )
+
+    def _save_end(self, values: dict[str, Any]) -> None:
+        with self.job.save_lock:
+            if not self.job.is_discarded:
+                self._database.messages.finish_answer(self.job.message_id, **values)
 
     def _end(self, **changes: object) -> None:
         self._on_over(self.job)
@@ -259,7 +281,7 @@ class AnswerTask:
         known = {m.id: m.tokenizer_id for m in branch if m.tokenizer_id is not None}
         if all(m.id in known or not m.token_ids for m in branch):
             return known
-        for sequence_id in self._database.sequences.for_conversation(self.job.conversation_id):
+        for sequence_id in self._database.sequences.for_conversation(self._conversation_id):
             sequence = self._database.sequences.get(sequence_id)
             if sequence.message_id is not None:
                 known.setdefault(sequence.message_id, sequence.tokenizer_id)

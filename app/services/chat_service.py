@@ -33,6 +33,7 @@ from app.services.saved_answers import SavedAnswers
 from app.services.step_views import StepDetails
 from app.services.trie_files import TakenIn, export_trie, import_trie
 from app.services.trie_reader import TrieReader
+from app.services.unsaved import CANNOT_SAVE, UnsavedChats, unsaved_notice
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -44,7 +45,7 @@ from app.services.views import (
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
-from storage import Conversation, Database, SegmentCache, Source
+from storage import FIRST_UNSAVED_ID, Conversation, Database, SegmentCache, Source, StorageError
 from storage.records import DeletedKind
 
 __all__ = ["ChatService"]
@@ -66,12 +67,13 @@ class ChatService:
     """
 
     def __init__(self, config: ServiceConfig, *, engine: Engine | None = None) -> None:
-        self._database = Database(config.data_dir)
+        self._database, reason = _open_database(config)
+        self._unsaved = UnsavedChats(self._database, reason)
         self._indexing = DataFolderLease(config.data_dir, "indexing")
         self._cache = SegmentCache(
             config.cache_dir / "segments.db",
             self._database.database_id,
-            may_write=self._indexing.take,
+            may_write=lambda: not self._database.is_in_memory and self._indexing.take(),
         )
         self._engine = engine or LookaheadEngine()
         self._config = config
@@ -129,6 +131,7 @@ class ChatService:
                 "the engine did not end in time; what it was doing is given up",
             )
         self._demonstrations.close(_CLOSE_SECONDS)
+        self._unsaved.close()
         self._database.close()
         self._indexing.release()
         self._lease.release()
@@ -137,14 +140,15 @@ class ChatService:
 
     def conversations(self) -> list[Conversation]:
         """All chats, the latest first."""
-        return self._database.conversations.list()
+        return [*self._unsaved.conversations(), *self._database.conversations.list()]
 
     def messages(self, conversation_id: int) -> list[ChatMessage]:
         """The current branch of a chat, in order."""
-        messages = self._database.messages.list(conversation_id)
+        database, conversation_id = self._unsaved.place(conversation_id)
+        messages = database.messages.list(conversation_id)
         message_ids = [message.id for message in messages]
-        generations = self._database.generations.for_messages(message_ids)
-        quoted = self._database.passages.quoted(message_ids)
+        generations = database.generations.for_messages(message_ids)
+        quoted = database.passages.quoted(message_ids)
         return [
             chat_message(message, generations.get(message.id), quoted.get(message.id, ()))
             for message in messages
@@ -152,11 +156,13 @@ class ChatService:
 
     def uses_documents(self, conversation_id: int) -> bool:
         """Whether a chat's questions are answered with passages. Raises RecordNotFoundError."""
-        return self._database.passages.are_used(conversation_id)
+        database, conversation_id = self._unsaved.place(conversation_id)
+        return database.passages.are_used(conversation_id)
 
     def use_documents(self, conversation_id: int, is_used: bool) -> None:
         """Switch that on or off, for the questions to come. Raises RecordNotFoundError."""
-        self._database.passages.use(conversation_id, is_used)
+        database, conversation_id = self._unsaved.place(conversation_id)
+        database.passages.use(conversation_id, is_used)
 
     def delete_conversation(self, conversation_id: int) -> None:
         """Delete a chat with all that came of it; an answer being written for it is stopped.
@@ -166,13 +172,19 @@ class ChatService:
         with self._lock:
             task = self._tasks.get(conversation_id)
             with task.job.save_lock if task is not None else contextlib.nullcontext():
-                self._forgetting.delete_conversation(conversation_id)
+                self._delete(conversation_id)
                 if task is not None:
                     task.job.is_discarded = True
             if task is not None:
                 task.job.stop()
                 self._is_over(task.job)
         self._worker.submit(_DropSession(conversation_id))
+
+    def _delete(self, conversation_id: int) -> None:
+        database, known_id = self._unsaved.place(conversation_id)
+        if database is self._database or conversation_id < FIRST_UNSAVED_ID:
+            self._forgetting.delete_conversation(known_id)
+        self._unsaved.drop(conversation_id)
 
     def undo(self, kind: DeletedKind, ids: Collection[int]) -> None:
         """Bring back a chat, or documents deleted in one go.
@@ -207,15 +219,23 @@ class ChatService:
             raise NothingToAnswerError("The message is empty. Write something first.")
         with self._lock:
             self._require_open()
+            self._unsaved.save()
             if conversation_id is None:
-                conversation_id = self._database.conversations.create(_title_of(text)).id
+                conversation_id = self._begin(_title_of(text))
             self._require_idle(conversation_id)
-            branch = self._database.messages.list(conversation_id)
-            parent_id = branch[-1].id if branch else None
-            question = self._database.messages.add_user(conversation_id, parent_id, text)
-            if uses_documents is not None:
-                self._database.passages.use(conversation_id, uses_documents)
-            return self._answer(conversation_id, question.id, options)
+
+            def begin(database: Database, known_id: int) -> int:
+                branch = database.messages.list(known_id)
+                if uses_documents is not None:
+                    database.passages.use(known_id, uses_documents)
+                last = branch[-1] if branch else None
+                if last is None or not (
+                    database.is_in_memory and (last.role, last.text) == ("user", text)
+                ):  # or else it was saved just before its answer could not be
+                    last = database.messages.add_user(known_id, last.id if last else None, text)
+                return self._start_answer(database, known_id, last.id)
+
+            return self._answer(conversation_id, options, begin)
 
     def regenerate(self, conversation_id: int, options: AnswerOptions) -> AnswerJob:
         """Answer the last question of a chat again; the earlier answer stays beside the new one.
@@ -226,22 +246,63 @@ class ChatService:
         with self._lock:
             self._require_open()
             self._require_idle(conversation_id)
-            branch = self._database.messages.list(conversation_id)
-            questions = [message.id for message in branch if message.role == "user"]
-            if not questions:
-                raise NothingToAnswerError("This chat has no question yet. Write one first.")
-            return self._answer(conversation_id, questions[-1], options)
+            self._unsaved.save()
 
-    def _answer(self, conversation_id: int, question_id: int, options: AnswerOptions) -> AnswerJob:
+            def begin(database: Database, known_id: int) -> int:
+                branch = database.messages.list(known_id)
+                questions = [message.id for message in branch if message.role == "user"]
+                if not questions:
+                    raise NothingToAnswerError("This chat has no question yet. Write one first.")
+                return self._start_answer(database, known_id, questions[-1])
+
+            return self._answer(conversation_id, options, begin)
+
+    def _begin(self, title: str) -> int:
+        """A new chat; in memory, where it cannot be saved."""
+        try:
+            return self._database.conversations.create(title).id
+        except CANNOT_SAVE as error:
+            return self._unsaved.begin(title, error)
+
+    def _start_answer(self, database: Database, conversation_id: int, question_id: int) -> int:
         bench = self._worker.bench
-        answer = self._database.messages.start_answer(
-            conversation_id, question_id, tokenizer_id=None if bench is None else bench.tokenizer_id
+        tokenizer_id = None if bench is None else bench.tokenizer_id
+        answer = database.messages.start_answer(
+            conversation_id, question_id, tokenizer_id=tokenizer_id
         )
-        job = AnswerJob(conversation_id, answer.id, options, on_stop=self._stop_waiting)
-        task = AnswerTask(self._database, job, on_over=self._is_over)
+        return answer.id
+
+    def _answer(
+        self,
+        conversation_id: int,
+        options: AnswerOptions,
+        begin: Callable[[Database, int], int],
+    ) -> AnswerJob:
+        """Have an answer written that `begin` makes in a database; in memory, if it must be."""
+        try:
+            message_id = begin(*self._unsaved.place(conversation_id))
+        except CANNOT_SAVE as error:
+            self._unsaved.move(conversation_id, error)
+            message_id = begin(*self._unsaved.place(conversation_id))
+        database, known_id = self._unsaved.place(conversation_id)
+        job = AnswerJob(conversation_id, message_id, options, on_stop=self._stop_waiting)
+        task = AnswerTask(
+            database,
+            job,
+            conversation_id=known_id,
+            notice=unsaved_notice(self._unsaved.reason if database.is_in_memory else ""),
+            on_over=self._is_over,
+            on_unsaved=self._go_on_in_memory,
+        )
         self._tasks[conversation_id] = task
         self._worker.submit(task)
         return job
+
+    def _go_on_in_memory(self, job: AnswerJob, error: StorageError) -> tuple[Database, int]:
+        """The answer of a job in memory, with its chat, since its end cannot be saved."""
+        with self._lock:
+            copies = self._unsaved.move(job.conversation_id, error)
+            return self._unsaved.place(job.conversation_id)[0], copies[job.message_id]
 
     def running_job(self, conversation_id: int) -> AnswerJob | None:
         """The answer being written in a chat, or waiting for its turn."""
@@ -277,14 +338,20 @@ class ChatService:
         for task in list(self._tasks.values()):
             if task.job.message_id == message_id:
                 return task.job.snapshot()
-        return self._answers.snapshot(message_id)
+        return self._answers_of(message_id).snapshot(message_id)
 
     def step_details(self, message_id: int, step_index: int) -> StepDetails:
         """A step of an answer, running or saved, with its whole draft tree.
 
         Raises RecordNotFoundError.
         """
-        return self._answers.details(self.saved_answer(message_id), step_index)
+        return self._answers_of(message_id).details(self.saved_answer(message_id), step_index)
+
+    def _answers_of(self, message_id: int) -> SavedAnswers:
+        database = self._unsaved.database_of_message(message_id)
+        if database is self._database:
+            return self._answers
+        return SavedAnswers(database, lambda: self._worker.bench)
 
     def origin_labels(self, sequence_ids: Collection[int]) -> dict[int, str]:
         """What the sequences are called: names of documents, titles of chats, or "deleted"."""
@@ -432,6 +499,17 @@ class ChatService:
         """What the Trie holds; None until it is open."""
         bench = self._worker.bench
         return None if bench is None else bench.keeper.trie.statistics()
+
+
+def _open_database(config: ServiceConfig) -> tuple[Database, str]:
+    """The database, and why it is one in memory; an import must have its file."""
+    try:
+        return Database(config.data_dir), ""
+    except CANNOT_SAVE as error:
+        if not config.can_answer:
+            raise
+        logger.warning("nothing is saved: %s", error)
+        return Database(None), str(error)
 
 
 class _DropSession:

@@ -50,6 +50,8 @@ class Forgetting:
         self._worker = worker
         self._cache = cache
         self._timers: set[threading.Timer] = set()
+        self._is_closed = False
+        self._lock = threading.Lock()
 
     def delete_conversation(self, conversation_id: int) -> None:
         """Delete a chat. Raises RecordNotFoundError."""
@@ -84,9 +86,14 @@ class Forgetting:
             self._wait(deletion.seconds_left)
 
     def close(self) -> None:
-        """Purge no more; the next start goes on with it."""
-        for timer in list(self._timers):
+        """Purge no more, once a running purge has ended; the next start goes on with it."""
+        with self._lock:
+            self._is_closed = True
+            timers = list(self._timers)
+        for timer in timers:
             timer.cancel()
+        for timer in timers:
+            timer.join()  # the database must not be closed under it
 
     def _hide(self, sequence_ids: Collection[int]) -> None:
         bench = self._worker.bench
@@ -97,18 +104,18 @@ class Forgetting:
     def _wait(self, seconds: float) -> None:
         timer = threading.Timer(seconds, self._on_due)
         timer.daemon = True
-        self._timers = {other for other in self._timers if other.is_alive()} | {timer}
-        timer.start()
+        with self._lock:
+            if self._is_closed:
+                return
+            self._timers = {other for other in self._timers if other.is_alive()} | {timer}
+            timer.start()
 
     def _on_due(self) -> None:
         """The worker purges between two answers; without a model nothing is being answered."""
-        if self._worker.state.status != "failed":
-            self._worker.request_idle_work()
-            return
-        try:
+        if self._worker.state.status == "failed":
             purge_deleted(self._database, self._cache)
-        except StorageError as error:
-            logger.warning("what was deleted could not be purged yet: %s", error)
+        else:
+            self._worker.request_idle_work()
 
 
 def purge_deleted(
@@ -124,15 +131,18 @@ def purge_deleted(
     """
     if not cache.may_write():
         return
-    until = datetime.now(UTC) - timedelta(seconds=UNDO_SECONDS)
-    sequence_ids = database.deletions.purge(until)
-    if keeper is not None:
-        keeper.forget(sequence_ids)
 
     def erase_index(tokenizer_id: int) -> bool:
         if keeper is not None and tokenizer_id == keeper.tokenizer_id:
             return keeper.save_anew()
         return cache.drop(tokenizer_id)
 
-    if not database.erasures.finish(erase_index):
-        logger.info("something of what was deleted is in use; it is erased later")
+    until = datetime.now(UTC) - timedelta(seconds=UNDO_SECONDS)
+    try:
+        sequence_ids = database.deletions.purge(until)
+        if keeper is not None:
+            keeper.forget(sequence_ids)
+        if not database.erasures.finish(erase_index):
+            logger.info("something of what was deleted is in use; it is erased later")
+    except StorageError as error:
+        logger.warning("what was deleted could not be purged yet: %s", error)

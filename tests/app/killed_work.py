@@ -246,9 +246,17 @@ KINDS: dict[str, tuple[Callable[[Path, int], Iterator[str]], Callable[[Path, Tol
 
 
 def killed(
-    work: Callable[[Path, int], Iterator[str]], folder: Path, start: int, delay: float
+    work: Callable[[Path, int], Iterator[str]],
+    folder: Path,
+    start: int,
+    *,
+    num_awaited: int,
+    delay: float,
 ) -> Told:
-    """What a child told before it was killed, `delay` seconds after it began."""
+    """What a child told before it was killed, `delay` seconds after the first few things it told.
+
+    So few children are killed before they came to anything, however slow the machine is.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -259,11 +267,13 @@ def killed(
             os.write(writing, f"failed {error!r}\n".encode())
         os._exit(1)
     os.close(writing)
-    time.sleep(delay)  # the instant is what is random
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
     with os.fdopen(reading) as pipe:
-        told = [line.rstrip("\n") for line in pipe if line.endswith("\n")]
+        told = [pipe.readline() for _ in range(num_awaited)]
+        time.sleep(delay)  # the instant is what is random
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        told += pipe
+    told = [line.rstrip("\n") for line in told if line.endswith("\n")]
     assert not [line for line in told if line.startswith("failed")], told[-1:]
     return told
 
@@ -294,8 +304,13 @@ def main(kind: str, folder: Path, num_kills: int, seed: int) -> int:
         if kind == "migration":
             prepare_upgrade(folder)
             told = []
-        delay = rng.uniform(0, 0.04 if kind == "migration" else 0.12)
-        told += killed(work, folder, 1_000 * (index + 1), delay)
+        told += killed(
+            work,
+            folder,
+            1_000 * (index + 1),
+            num_awaited=0 if kind == "migration" else rng.randrange(4),
+            delay=rng.uniform(0, 0.05),
+        )
         if kind == "migration":
             check(folder, told)
             continue

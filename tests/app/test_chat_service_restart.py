@@ -110,7 +110,7 @@ def test_a_long_tail_is_sealed_and_saved_when_nothing_is_asked(
     from storage import SegmentCache
 
     monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
-    service = start(ScriptedEngine("y" * 1000))
+    service = start(ScriptedEngine("y" * 1100))
     for _ in range(3):
         answered(service, "x")
     wait_for(lambda: service.trie_statistics().tail_length == 0)  # type: ignore[union-attr]

@@ -185,6 +185,7 @@ def test_nothing_is_asked_before_the_document_is_there(
 ) -> None:
     service = start(ScriptedEngine())
     may_read, is_read = threading.Event(), []
+
     read_document = DocumentReader.read
 
     def read_late(reader: DocumentReader, found: FoundFile) -> DocumentFile | SkippedFile:
@@ -210,7 +211,7 @@ def test_a_document_that_cannot_be_imported_is_told_and_nothing_asked_or_deleted
     before = titles(service)
     service.delete_document(service.documents()[0].id)
 
-    def fail(reader: DocumentReader, found: FoundFile) -> DocumentFile | SkippedFile:
+    def fail(*_: object) -> DocumentFile | SkippedFile:
         if isinstance(failure, OSError):
             raise failure
         return failure

@@ -106,6 +106,17 @@ def test_a_chat_with_documents_quotes_the_passage_before_the_question_and_shows_
     assert service.saved_answer(job.message_id).passages == (shown,)
 
 
+def test_the_best_passage_stands_next_to_the_question(
+    service: ChatService, engine: PassageEngine, database: Database, tmp_path: Path
+) -> None:
+    imported(service, tmp_path, "Wasps drink, wasps drink.\n", "best.md")
+    imported(service, tmp_path, "Wasps drink from the rivers.\n", "other.md")
+    found = database.passages.find("Do wasps drink?")
+    assert [passage.name for passage in found] == ["best.md", "other.md"]
+    ask(service, "Do wasps drink?", on=True)
+    assert quoted_text(engine) == ["Wasps drink from the rivers.", "Wasps drink, wasps drink."]
+
+
 def test_control_tokens_in_a_document_stay_text(
     service: ChatService, engine: PassageEngine, tmp_path: Path
 ) -> None:
@@ -181,13 +192,13 @@ def test_what_is_deleted_is_quoted_no_more_also_in_turns_before(
 
 
 def test_passages_leave_room_for_the_question_and_the_answer(start: Start, tmp_path: Path) -> None:
-    engine = PassageEngine(model=ScriptedModel(context_length=1_600))
+    engine = PassageEngine(model=ScriptedModel(context_length=3_200))
     service = start(engine)
     imported(service, tmp_path, "Bees drink water. " * 200)
     ask(service, QUESTION, on=True)
     (text,) = quoted_text(engine)
-    assert 0 < len(text) <= 200
-    ask(service, "bees " + "x" * 1_300, on=True)
+    assert 40 <= len(text) <= 200
+    ask(service, "bees " + "x" * 2_650, on=True)
     assert engine.requests[-1].document_ranges == ()
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.services import ChatService, ServiceConfig, forgetting
 from app.services.errors import BusyError
 from lookahead.token_log import as_words
-from storage import Database, RecordNotFoundError
+from storage import Database, DatabaseBusyError, RecordNotFoundError
 from storage.token_blobs import pack_token_ids
 from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
@@ -246,3 +246,27 @@ def test_deletions_older_than_the_time_are_not_offered(
 
     monkeypatch.setattr(forgetting, "datetime", Later)
     assert service.recent_deletions() == []
+
+
+def test_a_purge_that_fails_is_tried_again_and_keeps_nothing_else_from_its_turn(
+    start: Start,
+    config: ServiceConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    no_time_to_undo: None,
+) -> None:
+    service = start(ScriptedEngine())
+    source_id = imported(service, tmp_path, "treaty.txt", SECRET)
+
+    def busy(*_: object) -> list[int]:
+        raise DatabaseBusyError("Another program is holding the file.")
+
+    monkeypatch.setattr(service._database.deletions, "purge", busy)
+    service.delete_document(source_id)
+    wait_for(lambda: "could not be purged yet" in caplog.text)
+    assert "idle work failed" not in caplog.text
+    monkeypatch.undo()
+    monkeypatch.setattr(forgetting, "UNDO_SECONDS", 0.0)
+    service._worker.request_idle_work()
+    wait_for(lambda: not traces(config))

@@ -90,3 +90,19 @@ def test_the_switch_stays_with_its_chat(site: WatchedSite, service: ChatService)
     page.reload()
     expect(page.locator("#chatbot details")).to_be_visible()
     expect(switch(page)).not_to_be_checked()
+
+
+def test_what_is_deleted_is_gone_from_the_chat_too_and_comes_back_with_undo(
+    site: WatchedSite,
+) -> None:
+    page = site.open()
+    switch(page).check()
+    ask(page, QUESTION)
+    expect(page.locator("#chatbot details")).to_be_attached()
+    page.get_by_role("tab", name="Documents").click()
+    page.get_by_role("button", name="Delete the document bees.md").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("tab", name="Chat").click()
+    expect(page.locator("#chatbot details")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#chatbot details")).to_be_attached()

@@ -93,15 +93,26 @@ def test_the_encoding_that_a_page_names_is_believed() -> None:
 
 
 def test_the_pages_of_a_pdf_are_paragraphs_without_what_stands_on_each() -> None:
-    lines = [
-        "Manual of the pump",
-        "The pump is serviced in May, when the garden is dry, and the old",
-        "seal is replaced by a new one.",
-        "It is then filled.",
+    pages = [
+        [
+            "Manual of the pump",
+            f"Pump {name} is serviced in May, when the garden is dry, and its old",
+            f"seal is replaced by one of {name}.",
+            f"It is then filled with {name}.",
+            f"Page {number} of 5",
+        ]
+        for number, name in enumerate(("oak", "elm", "ash", "yew", "fir"), 1)
     ]
-    data = documents.pdf([[*lines, f"Page {number} of 5"] for number in range(1, 6)])
-    page = f"{lines[1]} {lines[2]}\n{lines[3]}"
-    assert text_of(data, "a.pdf") == "\n\n".join([page] * 5)
+    assert text_of(documents.pdf(pages), "a.pdf") == "\n\n".join(
+        f"{page[1]} {page[2]}\n{page[3]}" for page in pages
+    )
+
+
+def test_pages_whose_lines_are_alike_keep_their_lines() -> None:
+    """All lines of a table were taken for running headers, and nothing was left of it."""
+    pages = [[f"Row {row} of sheet {page}" for row in range(9)] for page in range(9)]
+    text = text_of(documents.pdf(pages), "a.pdf")
+    assert all(f"Row {row} of sheet {page}" in text for row in range(2, 7) for page in range(9))
 
 
 def test_a_word_that_a_line_end_broke_is_whole_again() -> None:

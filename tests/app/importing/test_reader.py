@@ -25,6 +25,7 @@ pytestmark = pytest.mark.real
 
 AFTER_A_REQUEST = "import sys, time; line = sys.stdin.readline; line(); line(); "
 HANGING = f"{AFTER_A_REQUEST} time.sleep(600)"
+WORKING = f"{AFTER_A_REQUEST} any(iter(int, 1))"
 CRASHING = f"{AFTER_A_REQUEST} import os; os.abort()"
 EATING = f"{AFTER_A_REQUEST} held = [bytearray(b'x' * 10**6) for _ in range(300)]; time.sleep(600)"
 LYING = f"{AFTER_A_REQUEST} print('{{\"num_bytes\": 100}}'); print('little')"
@@ -66,18 +67,19 @@ def test_one_child_reads_many_files(tmp_path: Path, note: FoundFile) -> None:
 @pytest.mark.parametrize(
     ("child", "told"),
     [
-        (HANGING, "takes longer than 0.3 seconds to be read"),
+        (HANGING, "takes longer than 0.1 seconds to be read"),
+        (WORKING, "takes longer than 0.1 seconds to be read"),
         (CRASHING, "its reader crashed (damaged, or made to do so)"),
         (EATING, "needs too much memory to be read"),
         (LYING, "its reader crashed (damaged, or made to do so)"),
         ("this is no program", "its reader crashed (damaged, or made to do so)"),
     ],
-    ids=["hangs", "crashes", "eats", "lies", "does not start"],
+    ids=["hangs", "works", "crashes", "eats", "lies", "does not start"],
 )
 def test_a_child_that_fails_costs_one_file(
     note: FoundFile, monkeypatch: pytest.MonkeyPatch, child: str, told: str
 ) -> None:
-    seconds = 0.3 if child == HANGING else 60.0
+    seconds = 0.1 if child in (HANGING, WORKING) else 60.0
     with DocumentReader(ReadingLimits(seconds=seconds, memory_bytes=100_000_000)) as reading:
         with monkeypatch.context() as patch:
             patch.setattr(reader, "_START", child)
