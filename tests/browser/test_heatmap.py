@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from lookahead.config import DecodingConfig
 from storage import StepRecord
 from tests.app.varied_engine import VariedEngine
 from tests.browser.panel_site import (
@@ -26,7 +27,8 @@ from tests.browser.watched_site import PHONE
 
 TEXT = "The pump in 東京 is serviced in May and in October,\nand 👩‍👩‍👧 once by hand.\n" * 3
 FORMULA = '=SUM(1, 2) and +1, "-1", @you; it is "quoted", too.\nA second line.'
-COLUMNS = "step,accepted_length,match_length,width,rows,milliseconds,draft_milliseconds,tokens"
+MAX_LENGTH = DecodingConfig().max_draft_depth
+COLUMNS = "step,accepted_length,match_length,width,rows,paused,milliseconds,draft_milliseconds"
 
 
 @pytest.fixture(scope="module")
@@ -176,14 +178,14 @@ def test_the_other_views_count_the_recorded_steps(
     shown = [int(value or 0) for value in reach.locator(".value").all_text_contents()]
     assert shown == [
         round(100 * sum(length > place for length in lengths) / len(lengths) + 1e-9)
-        for place in range(15)
+        for place in range(MAX_LENGTH)
     ]
     page.keyboard.press("ArrowRight")
     histogram = page.locator("#panel .histogram")
     expect(histogram).to_be_visible()
     expect(reach).to_be_hidden()
     shown = [int(value or 0) for value in histogram.locator(".value").all_text_contents()]
-    assert shown == [lengths.count(length) for length in range(16)]
+    assert shown == [lengths.count(length) for length in range(MAX_LENGTH + 1)]
     assert sum(shown) == len(steps)
     page.keyboard.press("ArrowRight")
     expect(page.locator("#panel .heatmap")).to_be_visible()

@@ -94,6 +94,20 @@ def test_a_likely_branch_goes_before_an_unlikely_one() -> None:
     assert (tree.token_ids, tree.parents) == ((0, 1, 3), (-1, 0, 0))
 
 
+def test_further_branches_are_charged_for_and_a_chain_is_not() -> None:
+    """Strict attention rearranges keys for every branch but the first."""
+    dear_branches = CostPrior(FLAT.rows, 0.0, 0.0, leaf=0.3)
+    star = DraftTree(
+        token_ids=(0, 1, 2, 3),
+        parents=(-1, 0, 0, 0),
+        sources=(TokenSource.MODEL, *[TokenSource.HISTORY] * 3),
+        probabilities=(1.0, 0.25, 0.25, 0.25),
+        positions=(-1,) * 4,
+    )
+    assert policy(dear_branches).choose(star, CONTEXT).width == 2
+    assert policy(dear_branches).choose(chain(0.25, 0.9, 0.9), CONTEXT).width == 4
+
+
 def test_the_faster_it_goes_the_more_a_row_must_give() -> None:
     """A step that takes longer is paid for with the tokens that others would give meanwhile."""
     draft = chain(*[0.9] * 12)
