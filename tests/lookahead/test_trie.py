@@ -437,9 +437,9 @@ def test_a_long_tail_asks_for_sealing_and_a_longer_one_seals_itself() -> None:
 
 def test_masking_finds_what_a_masked_chat_would_crowd_out() -> None:
     trie = Trie()
-    mine = trie.add([1, 2, 3] * 1_000)
-    trie.add([1, 2, 4])
-    trie.seal()
+    history = TokenSource.HISTORY
+    [mine, _] = trie.add_many([(None, history, [1, 2, 3] * 1_000), (None, history, [1, 2, 4])])
+    assert len(trie.segments) == 1
     trie.add([1, 2, 5])
     assert found_by(trie, [1, 2], [mine]) == {(2, 2): (2, (4,)), (3, 2): (2, (5,))}
 
