@@ -83,7 +83,7 @@ def test_a_prefix_is_walked_token_by_token_and_back(site: WatchedSite, size: Vie
     expect(first.locator(".count")).to_contain_text("2")
     expect(first.locator(".source").first).to_contain_text("bees.md")
     expect(first.locator(".source")).to_have_count(2)
-    expect(first.locator(".after")).to_contain_text("ine.")
+    expect(first.locator(".after")).to_contain_text("ine.")  # codespell:ignore ine
     expect(page.locator("#trie tbody button").first).to_be_focused()
     page.keyboard.press("Enter")  # the branch that has the focus
     expect(line).to_have_text("Found 2 times, followed by 2 different tokens.")
