@@ -300,7 +300,7 @@ class _Answer:
         step = PolicyStep(
             rows=self._mode.rows(draft.width) or draft.width,
             width=draft.width,
-            context_length=len(self.session.request),
+            context_length=len(self.session.request) - len(acceptance.token_ids),
             token_ids=acceptance.token_ids,
             look_seconds=look_seconds,
             seconds=seconds,

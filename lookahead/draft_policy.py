@@ -89,7 +89,7 @@ class DraftPolicy:
         self._steps_since_look = 0
         self._is_promising = True  # the last look had the next token
         self._choice = _Choice()
-        self._node_price = 0.0  # plain steps that the cheapest node of the last draft costs
+        self._node_price = 0.0  # plain steps that a node costs at the width where it costs least
 
     @property
     def is_due(self) -> bool:
@@ -119,18 +119,17 @@ class DraftPolicy:
         reached = self._reached(draft)
         order = sorted(range(draft.width), key=lambda node: (-reached[node], node))
         order = order[: len(self._rows)]
-        widths = range(1, len(order) + 1)
+        widths = range(1, len(self._rows) + 1)
         leaves = _leaf_counts(draft.parents, order)
-        shapes = StepShapes(self._rows[: len(order)], widths, leaves)
-        costs = self._curve.milliseconds(shapes, context_length)
+        leaves += leaves[-1:] * (len(self._rows) - len(leaves))  # were its last branch longer
+        costs = self._curve.milliseconds(StepShapes(self._rows, widths, leaves), context_length)
         costs /= costs[0]
-        worth = np.cumsum([reached[node] for node in order]) - self._rate * costs
+        self._node_price = float(np.diff(costs).min(initial=math.inf))
+        worth = np.cumsum([reached[node] for node in order]) - self._rate * costs[: len(order)]
         best = int(np.argmax(worth))
         self._choice = _Choice(
             *(draft, leaves[best], float(costs[best])), is_paused=best == 0 < len(order) - 1
         )
-        if len(order) > 1:
-            self._node_price = float(np.diff(costs).min())
         self._look_value += (float(worth[best] - worth[0]) - self._look_value) / _LOOK_MEMORY
         return draft.subtree(sorted(order[: best + 1]))
 

@@ -187,6 +187,18 @@ def test_what_is_drafted_at_all_follows_the_rate_down_again() -> None:
     assert before < chosen.min_probability < fast / 2
 
 
+def test_a_narrow_draft_prices_no_wide_one_out() -> None:
+    """The first node is the dearest here; a draft of one node once spoke for all widths."""
+    chosen = policy(JUMP)
+    for _ in range(10):
+        chosen.choose(chain(*[0.9] * 12), CONTEXT)
+        tell(chosen, range(1, 14), width=12)
+    wide = chosen.min_probability
+    for narrow in (chain(0.5), DraftTree.root_only(0)):
+        chosen.choose(narrow, CONTEXT)
+        assert chosen.min_probability == wide
+
+
 def test_nothing_found_is_not_a_pause() -> None:
     chosen = policy(FLAT)
     chosen.choose(DraftTree.root_only(0), CONTEXT)
