@@ -26,7 +26,7 @@ _HOPE = 0.1  # plain steps that a look gives before one gave any: twenty looks t
 _TRUST_STEP = 0.5  # log-odds that a surprise moves the trust in a source
 _MAX_TRUST = 6.0  # log-odds up or down
 _NEVER, _SURELY = 1e-6, 0.99  # of a child behind its parent; certainty is not believed
-_DOUBT = 0.5  # of the cheapest node's price: a draft may leave out what is less likely still
+_DOUBT = 0.5  # of a node's mean price: a draft may leave out what is less likely still
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class DraftPolicy:
         self._steps_since_look = 0
         self._is_promising = True  # the last look had the next token
         self._choice = _Choice()
-        self._node_price = 0.0  # plain steps that a node costs at the width where it costs least
+        self._node_price = 0.0  # plain steps that a node costs, on average over all widths
 
     @property
     def is_due(self) -> bool:
@@ -102,7 +102,7 @@ class DraftPolicy:
 
     @property
     def min_probability(self) -> float:
-        """Probability below which no node is worth its row, whatever else is in the tree."""
+        """Probability below which a node is hardly worth its row, whatever else is in the tree."""
         return max(MIN_PROBABILITY, _DOUBT * self._rate * self._node_price)
 
     @property
@@ -124,7 +124,7 @@ class DraftPolicy:
         leaves += leaves[-1:] * (len(self._rows) - len(leaves))  # were its last branch longer
         costs = self._curve.milliseconds(StepShapes(self._rows, widths, leaves), context_length)
         costs /= costs[0]
-        self._node_price = float(np.diff(costs).min(initial=math.inf))
+        self._node_price = float(costs[-1] - costs[0]) / len(costs)
         worth = np.cumsum([reached[node] for node in order]) - self._rate * costs[: len(order)]
         best = int(np.argmax(worth))
         self._choice = _Choice(
