@@ -63,7 +63,7 @@ def find_divergence(
         repetition_penalty: with which both were chosen, and gap and noise are measured.
     """
     from lookahead.kv_cache import KVCache  # only now: they bring torch in
-    from lookahead.sampling import penalized
+    from lookahead.sampling import in_float64, penalized
 
     index = first_difference(plain, drafted)
     if index is None:
@@ -77,8 +77,7 @@ def find_divergence(
     beside = model.adapter.verify(chain, range(-1, _NUM_ROWS - 1), cache)[0]
     seen = np.unique(committed)
     one, other = (
-        penalized(logits.double().numpy(force=True), seen, repetition_penalty)
-        for logits in (row, beside)
+        penalized(in_float64(logits), seen, repetition_penalty) for logits in (row, beside)
     )
     second, best = np.partition(one, -2)[-2:].tolist()
     return Divergence(index, best - second, float(np.abs(one - other).max()))

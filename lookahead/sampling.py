@@ -18,7 +18,7 @@ from lookahead.config import SamplingConfig
 from lookahead.foresight import Foresight
 from lookahead.noise import argmax_with_noise
 
-__all__ = ["LogitsProcessor", "TokenSampler", "likeliest", "penalized"]
+__all__ = ["LogitsProcessor", "TokenSampler", "in_float64", "likeliest", "penalized"]
 
 IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
@@ -80,7 +80,7 @@ class TokenSampler:
             logits = self._process([*committed.tolist(), *path], logits)
         if self.seed is None and config.repetition_penalty == 1.0:
             return int(logits.float().argmax() if logits.dtype.itemsize < 4 else logits.argmax())
-        scores: FloatArray = logits.double().numpy(force=True)
+        scores = in_float64(logits)
         if config.repetition_penalty != 1.0:
             scores = self._penalized(scores, committed, path)
         if self.seed is None or not math.isfinite(scores.max()):
@@ -109,6 +109,12 @@ class TokenSampler:
         is_seen = self._is_seen.copy()
         is_seen[list(path)] = True
         return penalized(scores, np.flatnonzero(is_seen), self._config.repetition_penalty)
+
+
+def in_float64(logits: torch.Tensor) -> FloatArray:
+    """Logits as numbers on the CPU; widened there, since not every device has float64."""
+    scores: FloatArray = logits.cpu().double().numpy(force=True)
+    return scores
 
 
 def penalized(scores: FloatArray, seen: NDArray[np.intp], penalty: float) -> FloatArray:

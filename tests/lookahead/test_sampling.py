@@ -40,6 +40,21 @@ def test_greedy_takes_the_first_of_equal_maxima_in_every_dtype() -> None:
         assert sampler.seed is None
 
 
+def test_scores_are_widened_on_the_cpu() -> None:
+    """Sampling, and looking for a tie, failed on devices without float64."""
+
+    class OnDevice(torch.Tensor):
+        def cpu(self, *args: object, **kwargs: object) -> torch.Tensor:
+            return self.as_subclass(torch.Tensor)
+
+        def double(self, *args: object, **kwargs: object) -> torch.Tensor:
+            raise TypeError("this device has no float64")
+
+    logits = LOGITS.as_subclass(OnDevice)
+    sampler = TokenSampler(SamplingConfig(temperature=0.8, seed=1), 5)
+    assert sampler.choose(logits, committed(3)) in range(5)
+
+
 def test_a_temperature_too_small_to_divide_by_is_greedy() -> None:
     """5e-324 made every score infinite, and token 0 won."""
     for temperature in (5e-324, 1e-300, 1e-9):
