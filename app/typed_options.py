@@ -5,7 +5,9 @@ has the same limits.
 """
 
 import math
+import re
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from app.page_errors import RefusedInputError
 from app.services.views import AnswerOptions
@@ -19,7 +21,9 @@ _MAX_SEED = 2**64 - 1
 _MAX_STOPS = 16  # each is looked for at every token
 _MAX_STOP_CHARACTERS = 200
 
-_MAX_DIGITS = 20
+_WHOLE = re.compile(r"[0-9]+|[0-9]{1,3}(,[0-9]{3})+")  # in groups of three or not
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MAX_CHARACTERS = 32
 
 Typed = float | str | None  # of a field for a number; empty: None or ""
 
@@ -56,36 +60,35 @@ def answer_options(
 
 
 def _whole_number(field: str, typed: object, least: int, most: int) -> int | None:
-    value = _value(typed)
-    if value is None:
+    if _is_empty(typed):
         return None
-    if not (least <= value <= most and value == int(value)):
+    value = typed
+    if isinstance(typed, str):  # no float on the way, which is exact up to 2**53 only
+        is_one = _WHOLE.fullmatch(typed.strip()) and len(typed) <= _MAX_CHARACTERS
+        value = int(typed.replace(",", "")) if is_one else math.nan
+    if not _is_within(value, least, most) or value != int(value):
         raise RefusedInputError(f"{field} must be a whole number from {least:,} to {most:,}.")
     return int(value)
 
 
 def _number(field: str, typed: object, least: float, most: float) -> float | None:
-    value = _value(typed)
-    if value is None:
+    if _is_empty(typed):
         return None
-    if not least <= value <= most:
+    value = typed
+    if isinstance(typed, str):
+        text = typed.strip().replace(",", ".")
+        value = float(text) if _NUMBER.fullmatch(text) else math.nan
+    if not _is_within(value, least, most):
         raise RefusedInputError(f"{field} must be a number from {least:g} to {most:g}.")
     return float(value)
 
 
-def _value(typed: object) -> float | None:
-    """The number typed; None: nothing, nan: something else."""
-    if typed is None or (isinstance(typed, str) and not typed.strip()):
-        return None
-    if isinstance(typed, str):
-        text = typed.strip().replace(",", ".")
-        if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
-            return int(text)  # a float is exact up to 2**53 only
-        try:
-            typed = float(text)
-        except ValueError:
-            return math.nan
-    return typed if isinstance(typed, int | float) else math.nan
+def _is_empty(typed: object) -> bool:
+    return typed is None or (isinstance(typed, str) and not typed.strip())
+
+
+def _is_within(value: object, least: float, most: float) -> TypeGuard[float]:
+    return isinstance(value, int | float) and least <= value <= most
 
 
 def _stop_texts(typed: object) -> tuple[str, ...]:

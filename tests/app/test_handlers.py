@@ -13,6 +13,7 @@ import pytest
 
 from app import handlers as handlers_module
 from app.handlers import PageHandlers, answer_options
+from app.page_errors import RefusedInputError
 from app.services.views import AnswerOptions
 from app.tab_view import TabView
 from storage.errors import DatabaseFullError
@@ -117,7 +118,7 @@ def test_a_chat_deleted_in_another_tab_gives_way_to_a_new_one(
 def test_the_options_of_the_page_reach_the_answer(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
-    typed = (9, 40, 0.9, 0.05, 1.1, "###\n\\n\\nQ:\n\n###")
+    typed = (False, 9, 40, 0.9, 0.05, 1.1, "###\n\\n\\nQ:\n\n###")
     handlers.ask(TabView(), "Where?", False, 0.7, 12, *typed)
     assert service.jobs[0].options == AnswerOptions(
         *(False, 0.7, 12, 9),
@@ -147,6 +148,26 @@ def test_numbers_are_taken_as_they_are_typed() -> None:
     )
 
 
+def test_whole_numbers_may_be_grouped_by_commas() -> None:
+    """1,000 became 1, since the comma was taken for a decimal point."""
+    options = answer_options(True, None, "1,000", "12,345,678", ("1,024", *[None] * 4))
+    assert (options.max_new_tokens, options.seed, options.top_k) == (1000, 12_345_678, 1024)
+
+
+@pytest.mark.parametrize(
+    "typed", ["1,00", ",100", "1,000,00", "1_0", "1e3", "1.0", "1,5", "+1", "٣", "9" * 5000]
+)
+def test_a_whole_number_is_digits_and_nothing_else(typed: str) -> None:
+    with pytest.raises(RefusedInputError, match="Seed must be a whole number"):
+        answer_options(True, None, None, typed)
+
+
+@pytest.mark.parametrize("typed", ["0_1", "1,000.5", "nan", "inf", "٠", "0.5f"])
+def test_what_no_person_calls_a_number_is_refused(typed: str) -> None:
+    with pytest.raises(RefusedInputError, match="Temperature must be a number"):
+        answer_options(True, typed, None)
+
+
 @pytest.mark.parametrize(
     ("place", "value", "told"),
     [
@@ -169,7 +190,7 @@ def test_a_filter_out_of_range_is_refused_with_its_name_and_range(
     filters: list[Any] = [None] * 5
     filters[place] = value
     with pytest.warns(UserWarning, match=f"^{told}$"):
-        handlers.ask(TabView(), "Where?", True, 0.7, 12, None, *filters)
+        handlers.ask(TabView(), "Where?", True, 0.7, 12, False, None, *filters)
     assert service.jobs == []
 
 
