@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,7 @@ _VERSION = 1
 _MAX_LINE_BYTES = 1 << 30  # of one document with its token ids
 _ENTRY = {"kind": str, "name": str, "uri": str, "sha256": str, "text": str, "token_ids": str}
 _KINDS = ("document", "history")
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +91,14 @@ def import_trie(database: Database, bench: Workbench, path: Path, report: Progre
     Raises TrieFileError where the file cannot be read, is damaged, or is of another kind.
     """
     report(f"Checking {path.name} …")
-    num_entries = sum(1 for _ in _checked(path))
+    num_entries = sum(1 for _ in _checked(path, bench))
     num_documents = num_tokens = 0
     already_there = []
-    for number, (entry, token_ids) in enumerate(_checked(path, bench), 1):
+    for number, (entry, own_ids) in enumerate(_checked(path, bench), 1):
         report(f"Taking in {number} of {num_entries}")
+        token_ids = own_ids
+        if not len(own_ids):
+            token_ids = np.asarray(encode_text(bench.import_tokenizer, entry["text"]), np.int32)
         try:
             _, sequence_ids = database.sources.add_document(
                 name=entry["name"],
@@ -188,13 +193,12 @@ def _new_file(path: Path) -> Iterator[IO[bytes]]:
         Path(name).unlink(missing_ok=True)
 
 
-def _checked(
-    path: Path, bench: Workbench | None = None
-) -> Iterator[tuple[Entry, NDArray[np.int32]]]:
+def _checked(path: Path, bench: Workbench) -> Iterator[tuple[Entry, NDArray[np.int32]]]:
     """Each entry of a file with its token ids; an error where it is not what `export_trie` wrote.
 
-    `bench`: its tokenizer gives the ids of what was made with another one.
+    Without token ids where they are of another tokenizer than the workbench's.
     """
+    vocab_size = max(bench.model.vocab_size, len(bench.import_tokenizer))
     digest = hashlib.sha256()
     num_entries = 0
     header: Entry | None = None
@@ -212,12 +216,9 @@ def _checked(
                 raise TrieFileError(f"{path} is damaged: its checksum does not match.")
         else:
             num_entries += 1
-            token_ids = _token_ids(path, value)
-            is_own = bench is not None and header["tokenizer"] == bench.model.tokenizer_fingerprint
-            if bench is not None and not (is_own and len(token_ids)):
-                encoded = encode_text(bench.import_tokenizer, value["text"])
-                token_ids = np.asarray(encoded, np.int32)
-            yield value, token_ids
+            is_own = header["tokenizer"] == bench.model.tokenizer_fingerprint
+            token_ids = _token_ids(path, value, vocab_size if is_own else 2**31)
+            yield value, token_ids if is_own else token_ids[:0]
         digest.update(line)
     if not is_over:
         raise TrieFileError(f"{path} ends too early. Copy or export it again.")
@@ -258,15 +259,17 @@ def _check_header(path: Path, header: Entry) -> None:
         )
 
 
-def _token_ids(path: Path, entry: Entry) -> NDArray[np.int32]:
+def _token_ids(path: Path, entry: Entry, vocab_size: int) -> NDArray[np.int32]:
     is_whole = entry.keys() == _ENTRY.keys() and all(
         isinstance(entry[name], kind) for name, kind in _ENTRY.items()
     )
-    if is_whole and entry["kind"] in _KINDS and len(entry["sha256"]) == 64:
-        with contextlib.suppress(ValueError):
+    if is_whole and entry["kind"] in _KINDS and _SHA256.fullmatch(entry["sha256"]):
+        with contextlib.suppress(ValueError):  # of half a surrogate pair too
+            for name in _ENTRY:
+                entry[name].encode()
             data = base64.b64decode(entry["token_ids"], validate=True)
             token_ids = np.frombuffer(data, "<i4").astype(np.int32)
-            if not len(token_ids) or token_ids.min() >= 0:
+            if not len(token_ids) or (token_ids.min() >= 0 and token_ids.max() < vocab_size):
                 return token_ids
     raise TrieFileError(f"{path} holds an entry that is not as it should be. Export it again.")
 

@@ -21,6 +21,7 @@ from app.services.trie_budget import (
 )
 from lookahead.draft import TokenSource
 from lookahead.segment import Segment, SegmentFormatError
+from lookahead.token_log import as_words
 from lookahead.trie import Trie
 from storage import Database, SegmentCache
 
@@ -59,6 +60,7 @@ class TrieKeeper:
         self._num_waiting = 0  # tokens saved that the Trie was not told of
         self._newest_id = 0  # of the sequences read so far
         self._left_out: dict[int, int] = {}  # sequences without room: their tokens
+        self._unusable: set[int] = set()  # sequences whose ids no model can have
         self.trie = self._load()
         self.reconcile()
 
@@ -96,7 +98,7 @@ class TrieKeeper:
     def _reconcile(self) -> None:
         self._num_waiting = 0
         rows = self._database.sequences.to_index(self.tokenizer_id)
-        shown = [row[:4] for row in rows if not row[4]]
+        shown = [row[:4] for row in rows if not row[4] and row[0] not in self._unusable]
         hidden = {row[0] for row in rows if row[4]}
         wanted = self._choose(shown)
         held = self.trie.sequence_ids
@@ -110,7 +112,7 @@ class TrieKeeper:
             if missing
             else ()
         ):
-            if sequence_id not in missing:
+            if sequence_id not in missing or not self._is_usable(sequence_id, token_ids):
                 continue
             batch.append((sequence_id, TokenSource(kind), token_ids))
             batch_length += len(token_ids)
@@ -119,6 +121,16 @@ class TrieKeeper:
                 batch, batch_length = [], 0
         self.trie.add_many(batch)
         self._newest_id = rows[-1][0] if rows else 0
+
+    def _is_usable(self, sequence_id: int, token_ids: Any) -> bool:
+        """Whether the Trie can hold it; one that it cannot is left alone from now on."""
+        try:
+            as_words(token_ids)
+        except ValueError as error:
+            logger.warning("sequence %d is left out of the Trie: %s", sequence_id, error)
+            self._unusable.add(sequence_id)
+            return False
+        return True
 
     def _choose(self, shown: Sequence[Indexable]) -> set[int]:
         """The sequences that are to be held; when something must leave, some room is made."""
@@ -147,15 +159,16 @@ class TrieKeeper:
             return
         try:
             room = CATCH_UP_LENGTH
-            rows = []
+            newest_id, rows = self._newest_id, []
             for row in self._database.sequences.all(self.tokenizer_id, after=self._newest_id):
                 room -= len(row[2]) + 1  # and the border behind it
                 if room < 0:
                     break
-                rows.append(row)
-            if rows:
-                self.trie.add_many((row[0], TokenSource(row[1]), row[2]) for row in rows)
-                self._newest_id = rows[-1][0]
+                newest_id = row[0]
+                if self._is_usable(row[0], row[2]):
+                    rows.append(row)
+            self.trie.add_many((row[0], TokenSource(row[1]), row[2]) for row in rows)
+            self._newest_id = newest_id
         finally:
             self._lock.release()
 

@@ -55,6 +55,9 @@ class ByteTokenizer:
             ids += [CONTROLS[piece]] if piece in known else piece.encode()
         return {"input_ids": ids}
 
+    def __len__(self) -> int:
+        return 256 + len(CONTROLS)
+
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
         self.num_decoded += len(token_ids)
         return bytes(i for i in token_ids if i < START).decode(errors="replace")

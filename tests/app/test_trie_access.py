@@ -1,5 +1,6 @@
 """The Trie as people look at it and carry it away: overview, walk, files."""
 
+import base64
 import gzip
 import hashlib
 import json
@@ -12,6 +13,7 @@ from app.services import ChatService, ServiceConfig
 from app.services.errors import EngineNotReadyError, TrieFileError
 from app.services.trie_reader import TrieReader, variants
 from storage import Database
+from storage.token_blobs import pack_token_ids
 from tests.app.asking import WAIT, Start, answered
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
@@ -183,6 +185,11 @@ def set_in(line: int, **values: object) -> Callable[[list[dict[str, object]]], N
         (set_in(2, token_ids="AAA="), "not as it should be"),
         (set_in(2, token_ids="/////w=="), "not as it should be"),
         (set_in(2, token_ids="ü"), "not as it should be"),
+        (set_in(2, token_ids=base64.b64encode(pack_token_ids([259])).decode()), "not as it should"),
+        (set_in(2, token_ids=base64.b64encode(pack_token_ids([2**31 - 1])).decode()), "not as it"),
+        (set_in(2, text="half a pair: \ud83d"), "not as it should be"),
+        (set_in(2, name="\udc80.md"), "not as it should be"),
+        (set_in(2, sha256="Z" * 64), "not as it should be"),
         (set_in(2, text=5), "not as it should be"),
         (set_in(2, kind="else"), "not as it should be"),
         (set_in(2, more=1), "not as it should be"),

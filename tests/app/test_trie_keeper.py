@@ -66,6 +66,22 @@ def trie_of(service: ChatService) -> Any:
     return bench.keeper.trie
 
 
+@pytest.mark.parametrize("reads", [TrieKeeper.catch_up, TrieKeeper.reconcile])
+def test_a_sequence_that_the_trie_cannot_hold_is_left_out_alone(
+    database: Database, keeper: TrieKeeper, caplog: pytest.LogCaptureFixture, reads: Any
+) -> None:
+    """One row with an impossible id, and no start got beyond opening the Trie."""
+    _, first = add_document(database, "first")
+    _, [wrong] = database.sources.add_document(
+        name="wrong", uri="wrong", sha256="wrong", text="", token_ids=[2**31 - 1], tokenizer_id=1
+    )
+    _, last = add_document(database, "last")
+    for _ in range(2):
+        reads(keeper)
+    assert keeper.trie.sequence_ids == {first, last}
+    assert [f"sequence {wrong} is" in text for text in caplog.messages] == [True]
+
+
 @pytest.mark.parametrize("reads", [TrieKeeper.catch_up, TrieKeeper.reconcile, TrieKeeper.tidy])
 def test_what_is_deleted_while_it_is_read_does_not_come_back(
     database: Database, keeper: TrieKeeper, monkeypatch: pytest.MonkeyPatch, reads: Any
