@@ -13,7 +13,7 @@ from lookahead.calibration import Calibration
 from lookahead.learned import Learned
 from lookahead.step_costs import StepCosts
 from lookahead.successors import SuccessorTable
-from storage import Database
+from storage import Database, StorageError
 
 __all__ = ["LearnedKeeper"]
 
@@ -54,18 +54,21 @@ class LearnedKeeper:
         learned.calibration = calibration or learned.calibration
 
     def save_if_due(self) -> None:
-        """Save, unless it was done a moment ago."""
+        """Save, unless it was done a moment ago; what fails is tried again a minute later."""
         if time.monotonic() - self._saved_at > _SAVE_SECONDS:
-            self.save()
+            try:
+                self.save()
+            except StorageError as error:
+                logger.warning("what was learned is not saved yet: %s", error)
 
     def save(self) -> None:
-        """Save what is new."""
+        """Save what is new. Raises StorageError, and it stays new."""
+        self._saved_at = time.monotonic()  # one that fails is tried again, but not at once
         if self.has_news:
-            self.has_news = False
             self._database.successors.save(self._fingerprint, self.learned.successors.to_bytes())
             self._database.step_costs.save(self._fingerprint, self.learned.step_costs.to_bytes())
             self._database.calibration.save(self._fingerprint, self.learned.calibration.to_bytes())
-        self._saved_at = time.monotonic()
+            self.has_news = False  # only now, so that it is saved later where one failed
 
 
 def _read(what: str, data: bytes | None, read: Callable[[bytes], _PartT]) -> _PartT | None:

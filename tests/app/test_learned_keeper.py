@@ -8,7 +8,7 @@ import pytest
 from app.services import learned_keeper
 from app.services.learned_keeper import LearnedKeeper
 from lookahead.successors import SuccessorTable
-from storage import Database
+from storage import Database, DatabaseBusyError
 
 ROW = np.arange(8, dtype=np.int32)[None]
 
@@ -32,6 +32,28 @@ def test_it_is_not_saved_all_the_time(database: Database, monkeypatch: pytest.Mo
     monkeypatch.setattr(learned_keeper, "_SAVE_SECONDS", -1.0)
     kept.save_if_due()
     assert database.successors.load("model") is not None
+
+
+def test_what_a_busy_database_did_not_take_is_saved_later(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The news counted as saved before it was: a moment's trouble lost it for good."""
+    monkeypatch.setattr(learned_keeper, "_SAVE_SECONDS", -1.0)
+    kept = LearnedKeeper(database, "model", 20)
+    kept.has_news = True
+
+    def refuse(fingerprint: str, data: bytes) -> None:
+        raise DatabaseBusyError("Another program is holding it.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database.calibration, "save", refuse)
+        kept.save_if_due()
+        with pytest.raises(DatabaseBusyError):
+            kept.save()
+    assert "not saved yet: Another program" in caplog.text
+    kept.save_if_due()
+    assert database.calibration.load("model") is not None
+    assert not kept.has_news
 
 
 @pytest.mark.parametrize("kind", ["successors", "calibration", "step_costs"])
