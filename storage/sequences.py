@@ -22,7 +22,8 @@ __all__ = ["Sequences", "insert_sequence"]
 
 logger = logging.getLogger(__name__)
 
-PAGE_LENGTH = 200
+PAGE_LENGTH = 200  # sequences
+PAGE_TOKENS = 1_000_000  # of all of them, where one alone does not have more
 
 
 class Sequences:
@@ -37,26 +38,38 @@ class Sequences:
         """Each sequence of a tokenizer by rising id: (sequence id, kind, read-only token ids).
 
         Only those with an id above `after`.
-        Reads in pages, so that nothing is locked in between: a sequence added meanwhile comes too,
-        one deleted meanwhile may not. One that is damaged is discarded: a document is indexed again
-        from its text, and an answer has its tokens in its message.
+        Reads in pages of bounded memory, so that nothing is locked in between: a sequence added
+        meanwhile comes too, one deleted meanwhile may not. One that is damaged is discarded: a
+        document is indexed again from its text, and an answer has its tokens in its message.
         """
-        while True:
+        while (end := self._end_of_page(tokenizer_id, after)) is not None:
             rows = self._connections.rows(
                 "SELECT sequences.id, sources.kind, sequences.token_ids, checksum FROM sequences"
                 " JOIN shown_sources AS sources ON sources.id = sequences.source_id"
-                " WHERE sequences.tokenizer_id = ? AND sequences.id > ?"
-                " ORDER BY sequences.id LIMIT ?",
-                [tokenizer_id, after, PAGE_LENGTH],
+                " WHERE sequences.tokenizer_id = ? AND sequences.id > ? AND sequences.id <= ?"
+                " ORDER BY sequences.id",
+                [tokenizer_id, after, end],
             )
             for row in rows:
                 if is_whole(row["checksum"], row["token_ids"]):
                     yield row["id"], row["kind"], unpack_token_ids(row["token_ids"])
                 else:
                     self._discard(row["id"])
-            if len(rows) < PAGE_LENGTH:
-                return
-            after = rows[-1]["id"]
+            after = end
+
+    def _end_of_page(self, tokenizer_id: int, after: int) -> int | None:
+        """The last id of the sequences above `after` that are read together; None: no more."""
+        end, num_tokens = None, 0
+        for row in self._connections.rows(
+            "SELECT id, num_tokens FROM shown_sequences WHERE tokenizer_id = ? AND id > ?"
+            " ORDER BY id LIMIT ?",
+            [tokenizer_id, after, PAGE_LENGTH],
+        ):
+            num_tokens += row["num_tokens"]
+            if end is not None and num_tokens > PAGE_TOKENS:
+                break
+            end = row["id"]
+        return end
 
     def _discard(self, sequence_id: int) -> None:
         logger.warning("Sequence %d was damaged on the disk and is discarded", sequence_id)

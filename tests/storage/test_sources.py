@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from storage import (
     RecordNotFoundError,
     Source,
 )
+from storage.connections import Row
 from storage.token_blobs import pack_token_ids, unpack_token_ids
 
 FTS_CHECK = (
@@ -239,6 +241,27 @@ def test_all_sequences_are_read_in_order_page_by_page(
     assert all(ids.dtype == np.int32 for _, _, ids in sequences)
     after = db.sequences.all(tokenizer_id, after=expected[4])
     assert [sequence_id for sequence_id, _, _ in after] == expected[5:]
+
+
+def test_no_page_of_sequences_holds_more_tokens_than_memory_is_for(
+    db: Database, tokenizer_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred long documents were read in one go, with all their tokens."""
+    monkeypatch.setattr("storage.sequences.PAGE_TOKENS", 5)
+    lengths = [2, 3, 1, 9, 1, 5, 4]
+    for number, length in enumerate(lengths):
+        add(db, tokenizer_id, str(number), "word " * length)
+    read = db._connections.rows
+    pages: list[list[int]] = []
+
+    def watched(*arguments: Any) -> list[Row]:
+        rows = read(*arguments)
+        pages.append([len(row["token_ids"]) // 4 for row in rows if "token_ids" in row])
+        return rows
+
+    monkeypatch.setattr(db._connections, "rows", watched)
+    assert [len(ids) for _, _, ids in db.sequences.all(tokenizer_id)] == lengths
+    assert [page for page in pages if page] == [[2, 3], [1], [9], [1], [5], [4]]
 
 
 def test_writing_goes_on_while_sequences_are_read(db: Database, tokenizer_id: int) -> None:
