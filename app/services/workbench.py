@@ -289,8 +289,10 @@ class Workbench:
         """Save what was learned and give the memory back."""
         for key in list(self._sessions):
             self.drop_session(key)
-        self._kept.save()
-        self.keeper.close()
+        try:
+            self._kept.save()
+        finally:
+            self.keeper.close()
 
 
 def _plain(name: object) -> str:
