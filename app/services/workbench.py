@@ -249,11 +249,11 @@ class Workbench:
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
         purge_deleted(self._database, self._cache, self.keeper)
+        self._kept.save_if_due()  # not after what follows, which may go on for hours
         if self._index_a_piece():
             return True
         if self.keeper.tidy():
             return True
-        self._kept.save_if_due()
         return self._idle_learning.work()
 
     def _index_a_piece(self) -> bool:

@@ -28,3 +28,14 @@ def test_the_trie_is_closed_though_what_was_learned_cannot_be_saved(
     with pytest.raises(DatabaseFullError):
         bench.close()
     assert closed == [True]
+
+
+def test_what_was_learned_is_saved_while_there_is_much_to_index(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand documents to index kept it from being saved until the last one."""
+    saved: list[bool] = []
+    monkeypatch.setattr(bench._kept, "save_if_due", lambda: saved.append(True))
+    monkeypatch.setattr(bench, "_index_a_piece", lambda: True)
+    assert bench.do_idle_work()
+    assert saved == [True]
