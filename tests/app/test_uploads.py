@@ -1,13 +1,17 @@
 """Uploads: what the browser sends is put in a folder of its own and nowhere else."""
 
+import asyncio
 import json
 import os
+import threading
 from collections import namedtuple
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
 from app import uploads as uploads_module
@@ -97,11 +101,73 @@ def test_more_than_was_said_is_refused_and_leaves_nothing(
     assert files_in(uploads.take(begun["batch"])[0]) == []
 
 
-def test_a_file_is_sent_once(client: TestClient) -> None:
-    begun = begin(client, ("a.md", 5), ("a.md", 5))
+def test_less_than_was_said_is_refused_and_leaves_nothing(
+    client: TestClient, uploads: Uploads
+) -> None:
+    begun = begin(client, ("a.md", 5))
+    refused = client.put(f"{ADDRESS}/{begun['batch']}/0", content=b"wor")
+    assert (refused.status_code, "did not come to its end" in refused.json()["error"]) == (
+        400,
+        True,
+    )
+    assert files_in(uploads.take(begun["batch"])[0]) == []
+
+
+def test_a_file_is_sent_once_and_a_second_one_does_not_harm_it(
+    client: TestClient, uploads: Uploads
+) -> None:
+    """The second one failed, and its clearing up deleted the file that had arrived."""
+    begun = begin(client, ("a.md", 5), ("a.md", 5), ("a.md/b.md", 5))
     assert client.put(f"{ADDRESS}/{begun['batch']}/0", content=b"words").status_code == 204
-    again = client.put(f"{ADDRESS}/{begun['batch']}/1", content=b"other")
-    assert "could not be written" in again.json()["error"]
+    for index in (0, 1, 2):
+        again = client.put(f"{ADDRESS}/{begun['batch']}/{index}", content=b"other")
+        assert "could not be written" in again.json()["error"]
+    (file,) = files_in(uploads.take(begun["batch"])[0])
+    assert file.read_bytes() == b"words"
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(client: TestClient) -> None:
+    """Clearing up tried to unlink the folder, and the answer was an error 500."""
+    begun = begin(client, ("a/b.md", 5), ("a", 5))
+    assert client.put(f"{ADDRESS}/{begun['batch']}/0", content=b"words").status_code == 204
+    refused = client.put(f"{ADDRESS}/{begun['batch']}/1", content=b"words")
+    assert (refused.status_code, "could not be written" in refused.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("error", [ClientDisconnect(), asyncio.CancelledError()])
+def test_what_breaks_off_leaves_nothing(uploads: Uploads, error: BaseException) -> None:
+    async def broken_off() -> AsyncIterator[bytes]:
+        yield b"wor"
+        raise error
+
+    batch_id, _ = uploads.begin([("a.md", 5)])
+    with pytest.raises(type(error)):
+        asyncio.run(uploads.receive(batch_id, 0, broken_off()))
+    assert files_in(uploads.take(batch_id)[0]) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["CON", "nul.md", "x/com1.tar.md", "aux /a.md", "a. /b.md", "a.md.", "LPT¹", "a:b.md"]
+)
+def test_names_that_mean_something_else_to_windows_are_refused_there(
+    uploads: Uploads, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for is_windows in (False, True):
+        monkeypatch.setattr(uploads_module, "_IS_WINDOWS", is_windows)
+        wanted = uploads.begin([(name, 1), ("console.md", 1)])[1]
+        assert (0 in wanted, 1 in wanted) == (not is_windows, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_in_the_folder_leads_nothing_out_of_it(
+    uploads: Uploads, tmp_path: Path, client: TestClient
+) -> None:
+    begun = begin(client, ("notes/a.md", 5))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "uploads" / begun["batch"] / "notes").symlink_to(tmp_path / "out")
+    refused = client.put(f"{ADDRESS}/{begun['batch']}/0", content=b"words")
+    assert "could not be written" in refused.json()["error"]
+    assert files_in(tmp_path / "out") == []
 
 
 @pytest.mark.parametrize(
@@ -140,3 +206,47 @@ def test_too_many_or_too_much_is_refused_with_what_to_do(
     monkeypatch.setattr(uploads_module.shutil, "disk_usage", lambda _: usage(free=1000))
     assert "no room on the disk" in begin(client, ("a.md", 5))["error"]
     assert list((tmp_path / "uploads").iterdir()) == []
+
+
+def test_what_is_promised_to_one_is_not_promised_to_another(
+    client: TestClient, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(uploads_module.shutil, "disk_usage", lambda _: usage(free=2**30 + 100))
+    first = begin(client, ("a.md", 60))
+    assert "no room on the disk" in begin(client, ("b.md", 60))["error"]
+    assert client.put(f"{ADDRESS}/{first['batch']}/0", content=b"x" * 60).status_code == 204
+    assert "wanted" in begin(client, ("b.md", 60)), "what has come is counted by the disk"
+    assert "no room on the disk" in begin(client, ("c.md", 60))["error"]
+    monkeypatch.setattr(uploads_module, "_ACTIVE_SECONDS", 0.0)
+    assert "no room on the disk" in begin(client, ("c.md", 101))["error"]
+    assert "wanted" in begin(client, ("c.md", 60)), "the page of the other may have been closed"
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "uploads").write_text("a file")
+    application = FastAPI()
+    application.include_router(upload_router(Uploads(tmp_path / "uploads")))
+    client = TestClient(application, raise_server_exceptions=False)
+    assert begin(client, ("a.md", 5))["error"].startswith("Nothing can be uploaded: ")
+
+
+def test_the_disk_is_waited_for_beside_the_event_loop(
+    uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk held up the answers that were being written to all pages."""
+    threads = []
+    make_parent = uploads_module._make_parent
+
+    def recorded(path: Path, folder: Path) -> None:
+        threads.append(threading.current_thread())
+        make_parent(path, folder)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"words"
+
+    monkeypatch.setattr(uploads_module, "_make_parent", recorded)
+    batch_id, _ = uploads.begin([("a.md", 5)])
+    asyncio.run(uploads.receive(batch_id, 0, chunks()))
+    assert threads
+    assert threading.main_thread() not in threads
