@@ -146,14 +146,13 @@ class Workbench:
             stop: that of the transcript.
             is_remembered: whether its words are learned; else the successors work on a copy.
         """
-        kept = self._kept.learned
         request = self._request(
             prompt,
             options,
             session=self._session(session_key),
             masked_sequence_ids=masked_sequence_ids,
             stop=stop,
-            learned=kept if is_remembered else kept.with_own_successors(),
+            lend=(lambda kept: kept) if is_remembered else Learned.with_own_successors,
             is_cancelled=is_cancelled,
         )
         self._kept.has_news |= options.lookahead
@@ -185,7 +184,7 @@ class Workbench:
                 *(prompt, options),
                 session=session,
                 stop=stop,
-                learned=self._kept.learned.copy(),
+                lend=Learned.copy,
                 is_cancelled=is_cancelled,
             )
             yield from self._engine.generate(self.model, replace(request, take_digest=take_digest))
@@ -213,9 +212,10 @@ class Workbench:
         session: "Session",
         masked_sequence_ids: frozenset[int] = frozenset(),
         stop: StopStrings | None,
-        learned: Learned,
+        lend: Callable[[Learned], Learned],
         is_cancelled: Callable[[], bool],
     ) -> GenerationRequest:
+        """The request; `lend` gives of what is kept what to draft by, and only where drafted."""
         if options.lookahead:
             self.keeper.catch_up()
         return GenerationRequest(
@@ -225,7 +225,7 @@ class Workbench:
             sampling=self.sampling(options),
             session=session,
             trie=self.keeper.trie if options.lookahead else None,
-            learned=learned if options.lookahead else None,
+            learned=lend(self._kept.learned) if options.lookahead else None,
             masked_sequence_ids=masked_sequence_ids,
             stop=stop,
             is_cancelled=is_cancelled,

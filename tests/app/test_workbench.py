@@ -2,8 +2,10 @@
 
 import pytest
 
-from app.services import ServiceConfig
+from app.prompting import PromptMessage
+from app.services import AnswerOptions, ServiceConfig
 from app.services.workbench import Workbench
+from lookahead.learned import Learned
 from storage import Database, DatabaseFullError, SegmentCache
 from tests.app.scripted_engine import ScriptedEngine
 
@@ -39,3 +41,34 @@ def test_what_was_learned_is_saved_while_there_is_much_to_index(
     monkeypatch.setattr(bench, "_index_a_piece", lambda: True)
     assert bench.do_idle_work()
     assert saved == [True]
+
+
+@pytest.mark.parametrize("lookahead", [True, False])
+def test_what_was_learned_is_copied_only_where_something_is_drafted(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, lookahead: bool
+) -> None:
+    """Plain answers waited for copies of megabytes that nobody looked at."""
+    copied: list[str] = []
+    for name in ("copy", "with_own_successors"):
+        monkeypatch.setattr(
+            Learned, name, lambda learned, name=name: copied.append(name) or learned
+        )
+    prompt = bench.prompts.build([PromptMessage("user", "Where?")])
+    options = AnswerOptions(lookahead=lookahead)
+    list(
+        bench.generate(
+            *(prompt, options),
+            session_key="/v1",
+            is_remembered=False,
+            is_cancelled=lambda: False,
+        )
+    )
+    list(
+        bench.generate_apart(
+            *(prompt, options),
+            stop=None,
+            take_digest=lambda digest: None,
+            is_cancelled=lambda: False,
+        )
+    )
+    assert copied == (["with_own_successors", "copy"] if lookahead else [])
