@@ -250,7 +250,7 @@ def test_no_page_of_sequences_holds_more_tokens_than_memory_is_for(
     monkeypatch.setattr("storage.sequences.PAGE_TOKENS", 5)
     lengths = [2, 3, 1, 9, 1, 5, 4]
     for number, length in enumerate(lengths):
-        add(db, tokenizer_id, str(number), "word " * length)
+        add(db, tokenizer_id, str(number), " ".join([str(number)] * length))
     read = db._connections.rows
     pages: list[list[int]] = []
 
