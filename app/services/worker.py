@@ -221,6 +221,8 @@ class Worker(Generic[BenchT]):
                 self.request_idle_work()
 
     def _do(self, task: Task[BenchT], bench: BenchT) -> None:
+        if self._state.background:  # it rests until nothing is asked again
+            self._show(replace(self._state, background=""))
         try:
             task.run(bench)
         except Exception as error:  # one task's failure must not end the others

@@ -75,3 +75,19 @@ def test_a_refusal_is_one_line_in_the_log_and_a_failure_is_all_of_it(
     (record,) = caplog.records
     assert (record.levelno, record.exc_info is not None) == (level, has_traceback)
     assert len(told) == 1
+
+
+def test_while_a_task_runs_nothing_is_said_to_go_on_in_the_background() -> None:
+    """The status line said "Preparing drafts" for as long as an answer was written."""
+    state = EngineState("ready", "ready", "scripted", background="Preparing drafts: 12 %")
+    bench: Any = None
+    worker_thread = Worker(lambda show: bench, state)
+    shown: list[str] = []
+
+    class Task:
+        def run(self, bench: Any) -> None:
+            shown.append(worker_thread.state.background)
+
+    task: Any = Task()
+    worker_thread._do(task, bench)
+    assert shown == [""]
