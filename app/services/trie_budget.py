@@ -7,8 +7,6 @@ keeper.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 __all__ = ["DEFAULT_BUDGET_BYTES", "Indexable", "LeftOut", "bytes_of", "choose"]
 
 DEFAULT_BUDGET_BYTES = 2**30  # about 130 million tokens
@@ -36,13 +34,14 @@ def bytes_of(rows: Sequence[Indexable]) -> int:
 def choose(rows: Sequence[Indexable], budget_bytes: float) -> set[int]:
     """The ids of the sequences that stay: pinned ones, however many, and of the rest what fits.
 
-    The oldest history leaves first, documents only when no history is left.
+    The oldest history leaves first, documents only when no history is left; but one text without
+    room keeps out no other.
     """
-    if not rows:
-        return set()
-    ids = np.array([row[0] for row in rows])
-    ranks = np.array([0 if row[3] else 1 if row[1] == "document" else 2 for row in rows])
-    sizes = np.array([_TOKEN_BYTES * row[2] + _SEQUENCE_BYTES for row in rows])
-    order = np.lexsort((-ids, ranks))
-    stays = (np.cumsum(sizes[order]) <= budget_bytes) | (ranks[order] == 0)
-    return set(ids[order][stays].tolist())
+    stays = {row[0] for row in rows if row[3]}
+    room = budget_bytes - bytes_of([row for row in rows if row[3]])
+    for row in sorted(rows, key=lambda row: (row[1] != "document", -row[0])):
+        size = bytes_of([row])
+        if row[0] not in stays and size <= room:
+            stays.add(row[0])
+            room -= size
+    return stays

@@ -325,6 +325,16 @@ class TestBudget:
         assert keeper.trie.sequence_ids == set(ids.values()), "it comes back when there is room"
         assert keeper.left_out.num_sequences == 0
 
+    def test_a_document_larger_than_the_budget_keeps_nothing_else_out(
+        self, database: Database, keeper: TrieKeeper, ids: dict[str, int]
+    ) -> None:
+        """The newest document came first, and with it the sum was above the budget for all."""
+        add_document(database, "larger", 10_000)
+        keeper.budget_bytes = 40_000
+        tidied(keeper)
+        assert keeper.trie.sequence_ids == set(ids.values())
+        assert keeper.left_out.num_tokens == 10_000
+
     def test_once_room_was_made_an_answer_pushes_nothing_out(
         self, database: Database, keeper: TrieKeeper, ids: dict[str, int]
     ) -> None:
