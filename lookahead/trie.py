@@ -54,6 +54,7 @@ class Trie:
         self._snapshot = TrieSnapshot((), TokenLog.of(()), frozenset())
         self._sequence_ids: set[int] = set()
         self._end_place = 0  # of all sequences ever added: places are not used again
+        self._next_id = 1  # above all of them too
         self._merge: Merge | None = None
         self._lock = Lock()
 
@@ -68,6 +69,7 @@ class Trie:
         kept = tuple(segment for segment in segments if len(segment))
         ids = [id_ for segment in kept for id_ in segment.log.sequence_ids.tolist()]
         trie._sequence_ids = set(ids)
+        trie._next_id = 1 + max(ids, default=0)
         places = [(int(segment.log.places[0]), segment.log.end_place) for segment in kept]
         if len(ids) > len(trie._sequence_ids) or any(
             end > begin for (_, end), (begin, _) in pairwise(places)
@@ -115,7 +117,7 @@ class Trie:
         Args:
             token_ids: its tokens.
             source: HISTORY or DOCUMENT.
-            sequence_id: the caller's name for it; None: the next free one.
+            sequence_id: the caller's name for it; None: one above all that were ever used.
 
         Returns:
             its sequence id. Raises ValueError for an id that is taken, another source, or token
@@ -150,6 +152,7 @@ class Trie:
             else:
                 self._publish(tail=tail)
             self._sequence_ids.update(sequence_ids)
+            self._next_id = max(self._next_id, 1 + max(sequence_ids, default=0))
         return sequence_ids
 
     def hide(self, sequence_ids: Collection[int]) -> None:
@@ -311,5 +314,5 @@ class Trie:
         given = [sequence_id for sequence_id in given_ids if sequence_id is not None]
         if len(set(given)) < len(given) or not self._sequence_ids.isdisjoint(given):
             raise ValueError("A sequence id can be used once. Forget the old sequence first.")
-        free = count(1 + max((0, *self._sequence_ids, *given)))
+        free = count(max(self._next_id, 1 + max(given, default=0)))
         return [next(free) if given_id is None else given_id for given_id in given_ids]

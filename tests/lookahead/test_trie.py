@@ -416,6 +416,16 @@ def test_an_id_names_one_sequence_and_a_refused_batch_changes_nothing() -> None:
     assert trie.sequence_ids == {7, 8}
 
 
+def test_an_id_that_the_trie_gives_was_never_used_before() -> None:
+    """Looking for a free one among all ids took longer with every sequence."""
+    trie = Trie()
+    trie.add([1, 2], sequence_id=7)
+    trie.forget(trie.add([3]))
+    assert trie.add([4]) == 9, "8 was somebody's, and may stand in a draft"
+    trie.seal()
+    assert Trie.from_segments(trie.segments).add([5]) == 10
+
+
 def test_the_largest_and_the_smallest_token_id_are_ordinary() -> None:
     trie = Trie()
     trie.add([0, MAX_TOKEN_ID, 0, 0])
