@@ -42,10 +42,9 @@ _FREE_BYTES = 1024**3  # of the disk, that stay free
 _ACTIVE_SECONDS = 60.0  # after the last that came; then a page may have been closed
 _IS_WINDOWS = os.name == "nt"
 _WINDOWS_CHARACTERS = frozenset('<>:"|?*\\')
-_WINDOWS_DEVICES = frozenset(
-    ("CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$")
-    + tuple(f"{name}{number}" for name in ("COM", "LPT") for number in "123456789¹²³")
-)  # whatever follows behind a dot
+_WINDOWS_DEVICES = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"} | {
+    f"{name}{number}" for name in ("COM", "LPT") for number in "123456789¹²³"
+}  # whatever follows behind a dot
 _NO_NAME = "has a name that cannot be used here"
 
 

@@ -1,7 +1,8 @@
 """The child process that reads files: within limits, one after the other, told by its parent.
 
 Knows no database and no page. Started by the reader. A request is a line of JSON with a path and a
-name; an answer is a line of JSON (`reason`, or `sha256` and `num_bytes`), then the text in UTF-8.
+name; an answer is a line of JSON (`reason` and `is_read`, or `sha256` and `num_bytes`), then the
+text in UTF-8.
 """
 
 import contextlib
@@ -67,21 +68,22 @@ def _limit_process(limits: ReadingLimits) -> None:
 def _serve(request: dict[str, str], limits: ReadingLimits, answers: BinaryIO) -> None:
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, _PATIENCE * limits.seconds)
-    text, sha256, reason = b"", "", ""
+    text, sha256, reason, is_read = b"", "", "", False
     try:
         with open_file(Path(request["path"]), limits.container_bytes) as file:
             data = file.read(limits.container_bytes + 1)
         sha256 = hashlib.sha256(data).hexdigest()
         text = convert(data, request["name"], limits).encode("utf-8")
     except UnreadableError as error:
-        reason = str(error)
+        reason, is_read = str(error), bool(sha256)
     except MemoryError:
         reason = "needs too much memory to be read"
     except (OSError, RuntimeError, ValueError) as error:
         reason = explain_failure(error)
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, 0)
-    header = {"reason": reason, "sha256": sha256, "num_bytes": 0 if reason else len(text)}
+    num_bytes = 0 if reason else len(text)
+    header = {"reason": reason, "is_read": is_read, "sha256": sha256, "num_bytes": num_bytes}
     answers.write(request_line(header))
     if not reason:
         answers.write(text)

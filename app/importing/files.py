@@ -56,7 +56,8 @@ class SkippedFile:
     """A file that is not taken in, and the reason for people.
 
     Args:
-        is_read: whether it was opened, so that what was read from it earlier is there no more.
+        is_read: whether it was looked into, so that what was read from it earlier is there no more.
+            Not where the looking broke off: then there may be other causes than the file.
     """
 
     path: Path

@@ -64,15 +64,16 @@ class DocumentReader:
         if child.verdict == "cancelled":
             self.close()
             raise ReadingCancelledError
-        if answer is None or child.num_bytes_read > _RENEW_AFTER_BYTES:
+        # killed just after its answer: it is of no use for the next file
+        if answer is None or child.verdict or child.num_bytes_read > _RENEW_AFTER_BYTES:
             self.close()
         if answer is None:
             reason = child.verdict or _CRASHED
             logger.info("the reader of a file ended (%s): %s", child.exit_status, reason)
-            return SkippedFile(found.path, reason, is_read=True)
+            return SkippedFile(found.path, reason)  # what it holds is not known
         header, text = answer
         if header["reason"]:
-            return SkippedFile(found.path, header["reason"], is_read=bool(header["sha256"]))
+            return SkippedFile(found.path, header["reason"], is_read=header["is_read"])
         return DocumentFile(found.path, found.name, found.uri, text, header["sha256"])
 
     def close(self) -> None:

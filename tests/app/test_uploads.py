@@ -219,7 +219,7 @@ def test_what_is_promised_to_one_is_not_promised_to_another(
     assert "wanted" in begin(client, ("b.md", 60)), "what has come is counted by the disk"
     assert "no room on the disk" in begin(client, ("c.md", 60))["error"]
     monkeypatch.setattr(uploads_module, "_ACTIVE_SECONDS", 0.0)
-    assert "no room on the disk" in begin(client, ("c.md", 101))["error"]
+    assert "no room on the disk" in begin(client, ("c.md", 60), ("d.md", 60))["error"]
     assert "wanted" in begin(client, ("c.md", 60)), "the page of the other may have been closed"
 
 

@@ -83,9 +83,48 @@ def test_a_child_that_fails_costs_one_file(
     with DocumentReader(ReadingLimits(seconds=seconds, memory_bytes=100_000_000)) as reading:
         with monkeypatch.context() as patch:
             patch.setattr(reader, "_START", child)
-            assert reason(reading.read(note)) == told
+            skipped = reading.read(note)
+            assert reason(skipped) == told
+            assert not skipped.is_read, "what it holds is not known"  # type: ignore[union-attr]
         reading.limits = ReadingLimits()
         assert isinstance(reading.read(note), DocumentFile)
+
+
+def test_a_child_killed_just_after_its_answer_is_not_asked_about_the_next_file(
+    note: FoundFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next file was given the verdict of the one before."""
+    ask = reader._Child.ask
+
+    def asked_and_killed(child: reader._Child, found: FoundFile) -> object:
+        answer = ask(child, found)
+        child.kill("takes longer than 60 seconds to be read")
+        return answer
+
+    with DocumentReader() as reading:
+        with monkeypatch.context() as patch:
+            patch.setattr(reader._Child, "ask", asked_and_killed)
+            assert isinstance(reading.read(note), DocumentFile)
+        assert isinstance(reading.read(note), DocumentFile)
+
+
+def test_a_file_that_was_looked_into_is_told_from_one_that_was_not(
+    tmp_path: Path, note: FoundFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty.md").write_text("")
+    broken = reader._START.replace("main()", "from app.importing import child\n"
+        "def convert(*_): raise MemoryError\n"
+        "child.convert = convert; main()", 1
+    )  # fmt: skip
+    with DocumentReader() as reading:
+        skipped = reading.read(found_file(tmp_path / "empty.md"))
+        assert isinstance(skipped, SkippedFile)
+        assert skipped.is_read
+    monkeypatch.setattr(reader, "_START", broken)
+    with DocumentReader() as reading:
+        skipped = reading.read(note)
+        assert reason(skipped) == "needs too much memory to be read"
+        assert not skipped.is_read  # type: ignore[union-attr]
 
 
 def test_a_cancel_does_not_wait_for_the_file(
