@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.services.engine import Engine
 from app.services.learned_keeper import LearnedKeeper
-from storage import Database, RecordNotFoundError
+from storage import Database, RecordNotFoundError, StorageError
 
 if TYPE_CHECKING:
     from lookahead import LoadedModel
@@ -19,6 +19,7 @@ __all__ = ["IDLE_LEARNING_SETTING", "IdleLearning"]
 
 IDLE_LEARNING_SETTING = "idle_learning"  # the page's switch; on where nothing was chosen
 
+_FAILED = "Preparing drafts failed; the log has the details."
 _WINDOW_LENGTH = 1024  # tokens of a document that are read as one text
 
 
@@ -56,23 +57,37 @@ class IdleLearning:
         self.progress = ""
 
     def work(self) -> bool:
-        """Run one batch; whether there is more to do. After a failure there is not, until then."""
+        """Run one batch; whether there is more to do.
+
+        What the database refuses is tried again in the next round; after another failure there is
+        nothing more to do, and `progress` says so until the program is started again.
+        """
         is_wanted = self._database.settings.get(IDLE_LEARNING_SETTING, True)
-        if not (self._is_allowed and is_wanted) or self._is_failing:
+        if not (self._is_allowed and is_wanted):
             self.progress = ""
+            return False
+        if self._is_failing:
+            self.progress = _FAILED
             return False
         if self._batches is None:
             self._batches = chain(self._prime(), self._read())
-        self._is_failing = True  # unless the next line comes to its end
-        has_more = next(self._batches, self) is None
-        self._is_failing = False
+        try:
+            return self._advance(self._batches)
+        except StorageError:
+            self._batches, self.progress = None, ""
+            raise
+        except Exception:
+            self._is_failing, self.progress = True, _FAILED
+            raise
+
+    def _advance(self, batches: Iterator[None]) -> bool:
+        has_more = next(batches, self) is None
         if has_more:
             self._kept.has_news = True
         else:
-            self._batches = None
             if self.progress:  # something was done
                 self._kept.save()
-            self.progress = ""
+            self._batches, self.progress = None, ""
         return has_more
 
     def _prime(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from app.presenters import engine_line
 from app.services import ChatService, EngineState, worker
 from app.services.idle_learning import IDLE_LEARNING_SETTING
 from lookahead.successors import SuccessorTable
-from storage import Database
+from storage import Database, DatabaseBusyError
 from tests.app.asking import WAIT, Start, answered, wait_for
 from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine, ScriptedModel
 
@@ -147,6 +147,28 @@ def test_a_batch_that_fails_is_not_tried_again(
         service._worker.request_idle_work()
         wait_for(lambda num=num_rounds: len(rounds) >= num)  # type: ignore[misc]
     assert len(engine.starts) == 1
+    assert "Preparing drafts failed; the log has the details." in status_line(service)
+
+
+def test_what_a_busy_database_broke_off_goes_on_in_the_next_round(
+    start: Start, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One moment's trouble switched idle learning off until the program was started again."""
+
+    class BusyEngine(PrimedEngine):
+        def prime(self, *arguments: Any) -> Iterator[float]:
+            if caplog.text:
+                yield from super().prime(*arguments)
+            raise DatabaseBusyError("Another program is holding it.")
+
+    engine = BusyEngine()
+    service = start(engine)
+    wait_for(lambda: "idle work failed" in caplog.text)
+    assert "fail" not in status_line(service)
+    service._worker.request_idle_work()
+    engine.batches.release(1)
+    wait_for(lambda: "Preparing drafts: 3.9 %" in status_line(service))
+    engine.batches.release(100)
 
 
 def test_documents_wanted_deeper_are_read_once_and_whole(
