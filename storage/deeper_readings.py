@@ -34,13 +34,16 @@ class DeeperReadings:
                 [source_id],
             )
 
-    def next(self, model_fingerprint: str, tokenizer_id: int) -> DeeperReading | None:
-        """The first document that this model has not read to its end."""
+    def next(
+        self, model_fingerprint: str, tokenizer_id: int, *, after: int = 0
+    ) -> DeeperReading | None:
+        """The first document, with an id above `after`, that this model has not read to its end."""
         row = self._connections.row(
             "SELECT deeper_documents.source_id, sequences.id AS sequence_id, num_tokens,"
             f" coalesce(num_read, 0) AS num_read {_OPEN}"
+            " AND deeper_documents.source_id > ?"
             " ORDER BY deeper_documents.source_id, sequences.id LIMIT 1",
-            [tokenizer_id, model_fingerprint],
+            [tokenizer_id, model_fingerprint, after],
         )
         return None if row is None else DeeperReading(**row)
 

@@ -4,13 +4,14 @@ First it is primed, then it reads the documents that somebody wants read deeper.
 the database, and what is kept of the model. Owned by the workbench, used in the worker's thread.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from app.services.engine import Engine
 from app.services.learned_keeper import LearnedKeeper
-from storage import Database, RecordNotFoundError, StorageError
+from storage import Database, DeeperReading, RecordNotFoundError, StorageError
 
 if TYPE_CHECKING:
     from lookahead import LoadedModel
@@ -54,6 +55,7 @@ class IdleLearning:
         self._is_allowed = is_allowed
         self._batches: Iterator[None] | None = None
         self._is_failing = False
+        self._num_read = 0  # tokens of documents, since reading began
         self.progress = ""
 
     def work(self) -> bool:
@@ -81,14 +83,14 @@ class IdleLearning:
             raise
 
     def _advance(self, batches: Iterator[None]) -> bool:
-        has_more = next(batches, self) is None
-        if has_more:
+        if next(batches, self) is None:
             self._kept.has_news = True
-        else:
-            if self.progress:  # something was done
-                self._kept.save()
-            self._batches, self.progress = None, ""
-        return has_more
+            return True
+        was_busy = bool(self.progress)
+        if was_busy:
+            self._kept.save()
+        self._batches, self.progress = None, ""
+        return was_busy  # what was wanted meanwhile is looked for once more
 
     def _prime(self) -> Iterator[None]:
         successors = self._kept.learned.successors
@@ -99,22 +101,30 @@ class IdleLearning:
     def _read(self) -> Iterator[None]:
         readings = self._database.deeper_readings
         successors = self._kept.learned.successors
+        left = readings.num_tokens_left(self._model.fingerprint, self._tokenizer_id)
+        self._num_read = 0
         for num_read in self._engine.read(self._model, successors, self._windows()):
-            left = readings.num_tokens_left(self._model.fingerprint, self._tokenizer_id)
-            self.progress = f"Reading documents: {left - num_read:,} tokens left"
+            num_left = max(0, left - self._num_read - num_read)  # some may have come or gone
+            self.progress = f"Reading documents: {num_left:,} tokens left"
             yield
 
     def _windows(self) -> Iterator[Sequence[int]]:
         """Pieces of the documents still to be read; asked for the next, the one before was read."""
         readings, fingerprint = self._database.deeper_readings, self._model.fingerprint
+        source_id = 0
+        while reading := readings.next(fingerprint, self._tokenizer_id, after=source_id):
+            source_id = reading.source_id
+            with contextlib.suppress(RecordNotFoundError):  # deleted a moment ago
+                yield from self._windows_of(reading)
+
+    def _windows_of(self, reading: DeeperReading) -> Iterator[Sequence[int]]:
+        """The pieces of one document. Raises RecordNotFoundError where it was deleted."""
         length = min(_WINDOW_LENGTH, self._model.context_length)
-        while (reading := readings.next(fingerprint, self._tokenizer_id)) is not None:
-            end = min(reading.num_read + length, reading.num_tokens)
-            try:
-                token_ids = self._database.sequences.token_ids(
-                    reading.sequence_id, start=reading.num_read, end=end
-                )
-            except RecordNotFoundError:  # deleted a moment ago, so that it is not the next again
-                continue
+        for start in range(reading.num_read, reading.num_tokens, length):
+            end = min(start + length, reading.num_tokens)
+            token_ids = self._database.sequences.token_ids(
+                reading.sequence_id, start=start, end=end
+            )
             yield token_ids.tolist()
-            readings.advance(reading.source_id, fingerprint, end)
+            self._num_read += end - start
+            self._kept.note_read(reading.source_id, end)

@@ -36,6 +36,7 @@ class LearnedKeeper:
         self._fingerprint = model_fingerprint
         self.has_news = False
         self._saved_at = time.monotonic()
+        self._num_read: dict[int, int] = {}  # by document; not recorded yet
         self.learned = learned = Learned.empty(vocab_size)
         successors = _read(
             "successors", database.successors.load(model_fingerprint), SuccessorTable.from_bytes
@@ -53,6 +54,11 @@ class LearnedKeeper:
         )
         learned.calibration = calibration or learned.calibration
 
+    def note_read(self, source_id: int, num_read: int) -> None:
+        """So many tokens of a document were read: recorded once what they taught is saved."""
+        self._num_read[source_id] = num_read
+        self.has_news = True
+
     def save_if_due(self) -> None:
         """Save, unless it was done a moment ago; what fails is tried again a minute later."""
         if time.monotonic() - self._saved_at > _SAVE_SECONDS:
@@ -68,6 +74,9 @@ class LearnedKeeper:
             self._database.successors.save(self._fingerprint, self.learned.successors.to_bytes())
             self._database.step_costs.save(self._fingerprint, self.learned.step_costs.to_bytes())
             self._database.calibration.save(self._fingerprint, self.learned.calibration.to_bytes())
+            for source_id, num_read in self._num_read.items():
+                self._database.deeper_readings.advance(source_id, self._fingerprint, num_read)
+            self._num_read.clear()
             self.has_news = False  # only now, so that it is saved later where one failed
 
 

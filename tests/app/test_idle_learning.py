@@ -11,7 +11,8 @@ import pytest
 
 from app.presenters import engine_line
 from app.services import ChatService, EngineState, worker
-from app.services.idle_learning import IDLE_LEARNING_SETTING
+from app.services.idle_learning import IDLE_LEARNING_SETTING, IdleLearning
+from app.services.learned_keeper import LearnedKeeper
 from lookahead.successors import SuccessorTable
 from storage import Database, DatabaseBusyError
 from tests.app.asking import WAIT, Start, answered, wait_for
@@ -211,3 +212,41 @@ def test_a_document_imported_before_can_be_wanted_deeper(start: Start, tmp_path:
     assert engine.read_windows == []
     service.import_paths([tmp_path], is_deeper=True).wait_until_over(WAIT)
     wait_for(lambda: engine.read_windows == [list(b"words")])
+
+
+def test_a_document_counts_as_read_once_what_it_taught_is_saved(database: Database) -> None:
+    """It counted at once: what a crash took of the successors was never read again."""
+    tokenizer_id = database.tokenizers.ensure("bytes", "Bytes")
+    for name in "ab":
+        source_id, _ = database.sources.add_document(
+            name=name,
+            uri=name,
+            sha256=name,
+            text="x" * 1500,
+            token_ids=np.zeros(1500, np.int32),
+            tokenizer_id=tokenizer_id,
+        )
+        database.deeper_readings.want(source_id)
+    model: Any = ScriptedModel()
+    kept = LearnedKeeper(database, model.fingerprint, 259)
+    engine = ScriptedEngine()
+    idle = IdleLearning(
+        *(engine, model, kept, database),
+        tokenizer_id=tokenizer_id,
+        find_prefix_ids=tuple,
+        is_allowed=True,
+    )
+
+    def num_left() -> int:
+        return database.deeper_readings.num_tokens_left(model.fingerprint, tokenizer_id)
+
+    for _ in range(4):
+        assert idle.work()
+    assert len(engine.read_windows) == 4, "nothing is read twice meanwhile"
+    assert num_left() == 3000
+    kept.save()
+    assert num_left() == 3000 - 1500 - 1024, "the last window is still being read"
+    while idle.work():
+        pass
+    assert num_left() == 0
+    assert len(engine.read_windows) == 4

@@ -27,6 +27,8 @@ def test_documents_are_read_in_order_and_once(db: Database) -> None:
     assert readings.num_tokens_left("m", tokenizer_id) == 20
     reading = readings.next("m", tokenizer_id)
     assert reading == DeeperReading(first, 1, 10, 0)
+    assert readings.next("m", tokenizer_id, after=first) == DeeperReading(third, 3, 10, 0)
+    assert readings.next("m", tokenizer_id, after=third) is None
     readings.advance(first, "m", 6)
     assert readings.next("m", tokenizer_id) == DeeperReading(first, 1, 10, 6)
     assert readings.num_tokens_left("m", tokenizer_id) == 14
