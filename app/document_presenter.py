@@ -84,7 +84,12 @@ def _import_line(snapshot: ImportSnapshot) -> str:
     verb = "Cancelled. Taken in before that" if snapshot.status == "cancelled" else "Imported"
     unchanged = f"; {snapshot.num_unchanged:,} unchanged" if snapshot.num_unchanged else ""
     skipped = f"; {len(snapshot.skipped):,} skipped" if snapshot.skipped else ""
-    return f"{verb}: {taken}{unchanged}{skipped}."
+    dropped = (
+        f"; {counted(snapshot.num_dropped, 'earlier version')} deleted, which can be undone"
+        if snapshot.num_dropped
+        else ""
+    )
+    return f"{verb}: {taken}{unchanged}{skipped}{dropped}."
 
 
 def _running_line(snapshot: ImportSnapshot) -> str:

@@ -54,13 +54,17 @@ class Sources:
         text: str,
         token_ids: TokenIds,
         tokenizer_id: int,
+        keeps_versions: bool = False,
     ) -> tuple[int, list[int]]:
         """Save a document with its text and its tokens as one sequence, in one transaction.
 
-        It takes the place of what was read from the same `uri` before; where there was something,
-        `erase_deleted_words` is to be called in the end. Returns the source's id and the sequences'
-        ids: one, or none for an empty document. Raises RecordExistsError where a document of the
-        same content is there.
+        It takes the place of what was read from the same `uri` before, pinned and read deeper as
+        that was; where there was something, `erase_deleted_words` is to be called in the end.
+        Returns the source's id and the sequences' ids: one, or none for an empty document. Raises
+        RecordExistsError where a document of the same content is there.
+
+        Args:
+            keeps_versions: what was read before stays, for the caller to delete.
         """
         with self._connections.transaction() as connection:
             same = connection.execute(
@@ -81,7 +85,9 @@ class Sources:
                 "INSERT INTO document_texts (source_id, text, checksum) VALUES (?, ?, ?)",
                 [source_id, text, checksum(text)],
             )
-            delete_versions(connection, uri, except_id=source_id)
+            inherit(connection, uri, source_id)
+            if not keeps_versions:
+                delete_versions(connection, uri, except_id=source_id)
             return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
 
     def add_sequence(self, source_id: int, token_ids: TokenIds, tokenizer_id: int) -> list[int]:
@@ -167,6 +173,20 @@ class Sources:
         self._connections.truncate_log()
         return sequence_ids
 
+    def pin(self, source_id: int, is_pinned: bool) -> None:
+        """Keep a document in the index whatever the budget, or no longer.
+
+        Raises RecordNotFoundError.
+        """
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE sources SET pinned = ?"
+                " WHERE id = ? AND kind = 'document' AND deleted_at IS NULL",
+                [is_pinned, source_id],
+            )
+            if not cursor.rowcount:
+                raise not_found(source_id)
+
     def delete_versions(self, uri: str, *, except_id: int | None = None) -> None:
         """Delete what was read from there, but for one document; then see `add_document`."""
         with self._connections.transaction() as connection:
@@ -235,6 +255,22 @@ def add_tokens(
             connection, source_id=source_id, tokenizer_id=tokenizer_id, token_ids=token_ids
         )
     ]
+
+
+def inherit(connection: Connection, uri: str, source_id: int) -> None:
+    """Pin a document, and have it read deeper, where the last one from there was so."""
+    connection.execute(
+        "UPDATE sources SET pinned = coalesce((SELECT pinned FROM shown_sources AS older"
+        " WHERE older.uri = ? AND older.kind = 'document' AND older.id < ?"
+        " ORDER BY older.id DESC LIMIT 1), pinned) WHERE id = ?",
+        [uri, source_id, source_id],
+    )
+    connection.execute(
+        "INSERT OR IGNORE INTO deeper_documents (source_id) SELECT ? FROM deeper_documents"
+        " WHERE source_id = (SELECT max(id) FROM shown_sources"
+        " WHERE uri = ? AND kind = 'document' AND id < ?)",
+        [source_id, uri, source_id],
+    )
 
 
 def delete_versions(connection: Connection, uri: str, *, except_id: int | None) -> None:

@@ -82,7 +82,7 @@ class ChatService:
         )
         self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
         self._answers = SavedAnswers(self._database, lambda: self._worker.bench)
-        self.imports = DocumentImports(self._database, self._worker)
+        self.imports = DocumentImports(self._database, self._worker, self.delete_documents)
         self.trie = TrieReader(self._database, lambda: self._worker.bench)
         self._comparisons = Comparisons(self._worker)
         self._demonstrations = Demonstrations(self, self._database)

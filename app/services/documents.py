@@ -6,6 +6,7 @@ Knows the worker and the database, no page. Made by the chat service; its page m
 import logging
 import shutil
 import threading
+from collections.abc import Callable, Collection
 
 from app.services.errors import BusyError, EngineNotReadyError, ServiceClosedError
 from app.services.import_requests import ImportMemory, ImportRequest
@@ -23,11 +24,21 @@ _POLL_SECONDS = 0.1
 
 
 class DocumentImports:
-    """Starts imports, remembers the one that runs and the one that was not finished."""
+    """Starts imports, remembers the one that runs and the one that was not finished.
 
-    def __init__(self, database: Database, worker: Worker[Workbench]) -> None:
+    Args:
+        delete_documents: deletes what files hold no more, so that it can be undone.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        worker: Worker[Workbench],
+        delete_documents: Callable[[Collection[int]], None],
+    ) -> None:
         self._database = database
         self._worker = worker
+        self._delete_documents = delete_documents
         self._memory = ImportMemory(database)
         self._job: ImportJob | None = None
         self._thread: threading.Thread | None = None
@@ -116,7 +127,10 @@ class DocumentImports:
             bench = self._worker.bench
             if bench is None:
                 raise EngineNotReadyError(self._worker.state.detail)
-            work = ImportWork(self._database, bench.keeper, bench.import_tokenizer, job, request)
+            work = ImportWork(
+                *(self._database, bench.keeper, bench.import_tokenizer, job, request),
+                delete_documents=self._delete_documents,
+            )
             if work.run():
                 self._discard_upload()
                 self._memory.ended()

@@ -4,9 +4,10 @@ Knows the importer, the database, the Trie's keeper and a tokenizer, no model. R
 its own, so that chats go on.
 """
 
+import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from app.services.import_clock import ImportClock
 from app.services.import_requests import ImportRequest
 from app.services.jobs import ImportJob
 from app.services.trie_keeper import TrieKeeper
-from storage import Database, RecordExistsError, Source
+from storage import Database, RecordExistsError, RecordNotFoundError, Source
 
 __all__ = ["ImportWork"]
 
@@ -45,6 +46,7 @@ class ImportWork:
 
     Args:
         tokenizer: used by no other thread meanwhile.
+        delete_documents: deletes what files hold no more, so that it can be undone.
         limits: what a file may cost.
     """
 
@@ -53,11 +55,14 @@ class ImportWork:
     tokenizer: Any
     job: ImportJob
     request: ImportRequest
+    delete_documents: Callable[[Collection[int]], None]
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     _control_ids: frozenset[int] = field(init=False)
     _clock: ImportClock = field(init=False)
     _skipped: list[tuple[str, str]] = field(default_factory=list)
     _has_replaced: bool = False
+    _dropped_ids: set[int] = field(default_factory=set)  # to be deleted, in one go
+    _num_dropped: int = 0
     _num_documents: int = 0
     _num_unchanged: int = 0
     _num_tokens: int = 0
@@ -86,6 +91,7 @@ class ImportWork:
         except ReadingCancelledError:
             return False
         finally:
+            self._delete_dropped()
             if self._has_replaced:
                 self.database.sources.erase_deleted_words()
             self._show(num_done, current="", is_due=True)
@@ -130,8 +136,8 @@ class ImportWork:
         document = reader.read(found)
         if isinstance(document, SkippedFile):
             self._skip(document)
-            if document.is_read and older is not None:
-                self._drop(found)
+            if document.is_read:
+                self._drop(older)
         else:
             self._save(document, older)
         self._clock.took(found, time.monotonic() - started_at)
@@ -142,13 +148,15 @@ class ImportWork:
             sha256 = file_sha256(found.path, self.limits.most_bytes(kind_of_name(found.path.name)))
         except UnreadableError as error:
             self._skip(SkippedFile(found.path, str(error)))
-            if older is not None:
-                self._drop(found)
+            self._drop(older)
             return True
         except (OSError, ValueError) as error:  # not opened: what it holds is not known
             self._skip(SkippedFile(found.path, explain_failure(error)))
             return True
         same = self.database.sources.find_by_sha256(sha256)
+        if same is not None and same.id in self._dropped_ids:  # its file holds something else now
+            self._delete_dropped()
+            same = None
         if same is not None and self.request.is_deeper:
             self.database.deeper_readings.want(same.id)
         if same is None:
@@ -157,14 +165,25 @@ class ImportWork:
             self._num_unchanged += 1
         else:
             self._skip(SkippedFile(found.path, f"the same content as {same.name}"))
-            if older is not None:
-                self._drop(found)
+            self._drop(older)
         return True
 
-    def _drop(self, found: FoundFile) -> None:
+    def _drop(self, older: Source | None) -> None:
         """What the file held when it was imported, it holds no more."""
-        self.database.sources.delete_versions(found.uri)
-        self._has_replaced = True
+        if older is not None:
+            self._dropped_ids.add(older.id)
+            self._num_dropped += 1
+
+    def _delete_dropped(self) -> None:
+        """In one go, so that one Undo brings all of it back."""
+        source_ids, self._dropped_ids = self._dropped_ids, set()
+        try:
+            if source_ids:
+                self.delete_documents(source_ids)
+        except RecordNotFoundError:  # some were deleted meanwhile
+            for source_id in source_ids:
+                with contextlib.suppress(RecordNotFoundError):
+                    self.delete_documents([source_id])
 
     def _save(self, document: DocumentFile, older: Source | None) -> None:
         batches = []
@@ -180,13 +199,17 @@ class ImportWork:
                 text=document.text,
                 token_ids=token_ids,
                 tokenizer_id=self.keeper.tokenizer_id,
+                keeps_versions=self.request.is_upload,
             )
         except RecordExistsError:  # another program was faster, or the file changed meanwhile
             self._skip(SkippedFile(document.path, "imported already"))
             return
         if self.request.is_deeper:
             self.database.deeper_readings.want(source_id)
-        self._has_replaced |= older is not None
+        if self.request.is_upload:  # of which nobody may have another copy
+            self._drop(older)
+        else:
+            self._has_replaced |= older is not None
         self._num_documents += 1
         self._num_tokens += len(token_ids)
         self.keeper.expect(len(token_ids))
@@ -207,6 +230,7 @@ class ImportWork:
             num_files_done=num_done,
             num_documents=self._num_documents,
             num_unchanged=self._num_unchanged,
+            num_dropped=self._num_dropped,
             num_tokens=self._num_tokens,
             seconds_left=self._clock.seconds_left(),
             skipped=tuple(self._skipped),

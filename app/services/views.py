@@ -285,6 +285,7 @@ class ImportSnapshot:
         skipped: (path, reason) of each file that was not taken in; the paths are displayable.
         current: displayable path of the file being read.
         num_unchanged: files that had been taken in before and are as they were.
+        num_dropped: earlier versions of files that were deleted, which can be undone.
         num_bytes_total: their sizes, once all are found.
         seconds_left: about how long it will still take; None: not known (yet).
     """
@@ -299,6 +300,7 @@ class ImportSnapshot:
     current: str = ""
     error: str = ""
     num_unchanged: int = 0
+    num_dropped: int = 0
     num_bytes_total: int = 0
     seconds_left: float | None = None
 

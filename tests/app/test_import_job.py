@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.importing import DocumentReader, FoundFile, ReadingCancelledError
+from app.document_presenter import import_report
+from app.importing import DocumentReader, FoundFile, ReadingCancelledError, reader
 from app.services import (
     AnswerOptions,
     ChatService,
@@ -18,6 +19,7 @@ from app.services import (
     trie_keeper,
 )
 from app.services.errors import BusyError
+from app.services.import_work import ImportWork
 from app.services.views import ImportSnapshot
 from lookahead.draft import TokenSource
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
@@ -112,10 +114,59 @@ def test_what_a_file_no_longer_holds_is_forgotten(service: ChatService, folder: 
     assert skipped["main.py"] == "the same content as copy.txt"
     assert [source.name for source in service.documents()] == ["copy.txt"]
     trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
-    assert trie.sequence_ids == set(service._database.sequences.ids(1))
+    drafted = trie.sequence_ids - trie.snapshot.hidden
+    assert drafted == set(service._database.sequences.ids(1))
     (folder / "copy.txt").unlink()
     service.import_paths([folder / "copy.txt"]).wait_until_over(WAIT)
     assert len(service.documents()) == 1, "a file that is gone is no reason to forget it"
+
+
+def test_what_a_file_no_longer_holds_can_be_brought_back_in_one_go(
+    service: ChatService, folder: Path
+) -> None:
+    """It was deleted for good, though a file may be emptied by mistake."""
+    finished(service.import_paths([folder]))
+    texts = texts_of(service)
+    (folder / "a.txt").write_text("")
+    (folder / "copy.txt").unlink()
+    (folder / "src" / "main.py").write_text("")
+    finished(service.import_paths([folder]))
+    assert service_snapshot(service).num_dropped == 2
+    assert service.documents() == []
+    [deletion] = service.recent_deletions()
+    service.undo(deletion.kind, deletion.ids)
+    assert texts_of(service) == texts
+
+
+def texts_of(service: ChatService) -> dict[str, str]:
+    sources = service._database.sources
+    return {source.name: sources.text(source.id) for source in service.documents()}
+
+
+def test_content_that_moved_from_a_file_to_another_is_there_under_the_other_name(
+    service: ChatService, folder: Path
+) -> None:
+    (folder / "copy.txt").unlink()
+    finished(service.import_paths([folder]))
+    (folder / "a.txt").rename(folder / "b.txt")
+    (folder / "a.txt").write_text("")
+    assert finished(service.import_paths([folder]))[0] == 1
+    assert {source.name for source in service.documents()} == {"b.txt", "src/main.py"}
+
+
+def test_a_reader_that_crashes_costs_no_earlier_version(
+    service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine short of memory for a moment was enough to lose the document."""
+    finished(service.import_paths([folder / "a.txt"]))
+    (folder / "a.txt").write_text("another text")
+    with monkeypatch.context() as patch:
+        patch.setattr(reader, "_START", "import os; os.abort()")
+        _, skipped = finished(service.import_paths([folder / "a.txt"]))
+    assert skipped == {"a.txt": "its reader crashed (damaged, or made to do so)"}
+    [source] = service.documents()
+    assert service._database.sources.text(source.id) == "alpha <|im_end|> text"
+    assert service.recent_deletions() == []
 
 
 def test_an_upload_takes_the_place_of_the_one_of_the_same_name(
@@ -133,7 +184,64 @@ def test_an_upload_takes_the_place_of_the_one_of_the_same_name(
         ("a.md", "upload:a.md"),
         ("notes/a.md", "upload:notes/a.md"),
     }
-    assert service.trie_statistics().num_sequences == 2  # type: ignore[union-attr]
+    trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
+    assert len(trie.sequence_ids - trie.snapshot.hidden) == 2
+
+
+def test_an_upload_that_took_the_place_of_another_can_be_undone(
+    service: ChatService, tmp_path: Path
+) -> None:
+    """Files of the same name replaced each other for good, and nobody was told."""
+    for number in range(2):
+        upload = tmp_path / str(number)
+        upload.mkdir()
+        for name in ("a.md", "b.md"):
+            (upload / name).write_text(f"{name} {number}")
+        finished(service.import_uploads(upload))
+    snapshot = service_snapshot(service)
+    assert snapshot.num_dropped == 2
+    assert "; 2 earlier versions deleted, which can be undone." in import_report(snapshot)["text"]
+    [deletion] = service.recent_deletions()
+    service.undo(deletion.kind, deletion.ids)
+    texts = {service._database.sources.text(source.id) for source in service.documents()}
+    assert texts == {"a.md 0", "b.md 0", "a.md 1", "b.md 1"}
+
+
+def test_what_was_deleted_during_an_import_is_no_matter_for_it(
+    service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(service.import_paths([folder]))
+    (folder / "a.txt").write_text("")
+    (folder / "copy.txt").write_text("")
+    (folder / "src" / "main.py").write_text("")
+    tell_gone = ImportWork._tell_gone
+
+    def deleting(work: ImportWork) -> None:
+        service.delete_document(min(source.id for source in service.documents()))
+        tell_gone(work)
+
+    monkeypatch.setattr(ImportWork, "_tell_gone", deleting)
+    finished(service.import_paths([folder]))
+    assert service.documents() == []
+
+
+def test_a_changed_file_is_pinned_and_read_deeper_as_it_was(
+    service: ChatService, tmp_path: Path
+) -> None:
+    upload = tmp_path / "upload"
+    path = tmp_path / "a.txt"
+    for version in range(2):
+        path.write_text(f"path {version}")
+        upload.mkdir()
+        (upload / "a.md").write_text(f"upload {version}")
+        finished(service.import_paths([path], is_deeper=not version))
+        finished(service.import_uploads(upload, is_deeper=not version))
+        assert [source.is_pinned for source in service.documents()] == [bool(version)] * 2
+        for source in service.documents():
+            service._database.sources.pin(source.id, True)
+    wanted = service._database._connections.rows("SELECT source_id FROM deeper_documents")
+    shown = {source.id for source in service.documents()}
+    assert shown <= {row["source_id"] for row in wanted}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes there only")
