@@ -132,9 +132,10 @@ def _forget(service: "ChatService", options: Mapping[str, Any], _: Terminal) -> 
 
 def _export(service: "ChatService", options: Mapping[str, Any], terminal: Terminal) -> Result:
     path = paths.expanded(options["file"]).absolute()
-    number = service.export_trie(path, terminal.progress)
-    result = {"file": str(path), "num_sources": number}
-    return result, [f"Exported {number:,} documents and chats to {path}."]
+    written = service.export_trie(path, terminal.progress)
+    lines = [f"{name} is damaged on the disk and was left out." for name in written.left_out]
+    lines.append(f"Exported {written.num_sources:,} documents and chats to {path}.")
+    return {"file": str(path), **dataclasses.asdict(written)}, lines
 
 
 def _import(service: "ChatService", options: Mapping[str, Any], terminal: Terminal) -> Result:

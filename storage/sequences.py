@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
-from storage.errors import RecordNotFoundError
+from storage.errors import RecordDamagedError, RecordNotFoundError
 from storage.integrity import checksum, is_whole
 from storage.records import SequenceOrigin, SequenceRecord, SourceKind
 from storage.times import now
@@ -119,15 +119,21 @@ class Sequences:
     def token_ids(
         self, sequence_id: int, *, start: int = 0, end: int | None = None
     ) -> NDArray[np.int32]:
-        """Its tokens from `start` to `end`, read-only. Raises RecordNotFoundError."""
+        """Its tokens from `start` to `end`, read-only.
+
+        Raises RecordNotFoundError, or RecordDamagedError where all of them are read.
+        """
         num_bytes = -1 if end is None else 4 * (end - start)
         row = self._connections.row(
             "SELECT substr(token_ids, ?, CASE WHEN ? < 0 THEN length(token_ids) ELSE ? END)"
-            " AS token_ids FROM shown_sequences WHERE id = ?",
+            " AS token_ids, checksum FROM shown_sequences WHERE id = ?",
             [4 * start + 1, num_bytes, num_bytes, int(sequence_id)],
         )
         if row is None:
             raise not_found(sequence_id)
+        is_all = start == 0 and end is None
+        if is_all and not is_whole(row["checksum"], row["token_ids"]):
+            raise RecordDamagedError(f"Sequence {sequence_id} was damaged on the disk.")
         return unpack_token_ids(row["token_ids"])
 
     def for_conversation(self, conversation_id: int) -> list[int]:

@@ -29,7 +29,7 @@ service.trie_statistics()          -> lookahead.trie.TrieStatistics | None
 service.trie.overview()            -> TrieOverview
 service.trie.walk(text, path)      -> PathView: what follows a text
 service.trie.find_sources(named)   -> list[NamedSource]
-service.export_trie(path, report)  -> number of documents and chats written
+service.export_trie(path, report)  -> Written
 service.import_trie(path, report)  -> TakenIn
 service.close()
 

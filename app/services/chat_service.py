@@ -31,7 +31,7 @@ from app.services.lease import DataFolderLease
 from app.services.recording import chat_message
 from app.services.saved_answers import SavedAnswers
 from app.services.step_views import StepDetails
-from app.services.trie_files import TakenIn, export_trie, import_trie
+from app.services.trie_files import TakenIn, Written, export_trie, import_trie
 from app.services.trie_reader import TrieReader
 from app.services.unsaved import CANNOT_SAVE, UnsavedChats, unsaved_notice
 from app.services.views import (
@@ -475,8 +475,8 @@ class ChatService:
         """
         self._forgetting.delete_documents(source_ids)
 
-    def export_trie(self, path: Path, report: Callable[[str], None]) -> int:
-        """Write what the Trie was made from to a file; returns the number of documents and chats.
+    def export_trie(self, path: Path, report: Callable[[str], None]) -> Written:
+        """Write what the Trie was made from to a file.
 
         Raises EngineNotReadyError, or TrieFileError where it cannot be written.
         """

@@ -23,14 +23,22 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.prompting import encode_text
+from app.prompting import find_control_ids
+from app.services.document_tokens import encode_batches, joined
 from app.services.errors import TrieFileError
 from app.services.text_stream import TextStream
 from app.services.views import UNTITLED
 from app.services.workbench import Workbench
-from storage import Database, RecordExistsError, RecordNotFoundError
+from storage import (
+    Conversation,
+    Database,
+    RecordDamagedError,
+    RecordExistsError,
+    RecordNotFoundError,
+    Source,
+)
 
-__all__ = ["TakenIn", "export_trie", "import_trie"]
+__all__ = ["TakenIn", "Written", "export_trie", "import_trie"]
 
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
@@ -44,6 +52,14 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What an export wrote: documents and chats, and the names of those damaged on the disk."""
+
+    num_sources: int
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TakenIn:
     """What became of a Trie file: documents made, and the names of those there already."""
 
@@ -52,8 +68,8 @@ class TakenIn:
     already_there: tuple[str, ...]
 
 
-def export_trie(database: Database, bench: Workbench, path: Path, report: Progress) -> int:
-    """Write what the Trie was made from to a file; returns the number of documents and chats.
+def export_trie(database: Database, bench: Workbench, path: Path, report: Progress) -> Written:
+    """Write what the Trie was made from to a file; what is damaged on the disk is left out.
 
     Args:
         path: appears whole or not at all, readable for its owner alone; what was there is replaced.
@@ -68,9 +84,10 @@ def export_trie(database: Database, bench: Workbench, path: Path, report: Progre
     }
     digest = hashlib.sha256()
     num_written = 0
+    left_out: list[str] = []
     try:
         with _new_file(path) as file:
-            for value in _with_header(header, _entries(database, bench)):
+            for value in _with_header(header, _entries(database, bench, left_out)):
                 line = _line(value)
                 digest.update(line)
                 file.write(line)
@@ -80,7 +97,7 @@ def export_trie(database: Database, bench: Workbench, path: Path, report: Progre
             file.write(_line({"num_sources": num_written, "sha256": digest.hexdigest()}))
     except OSError as error:
         raise TrieFileError(f"{path} cannot be written: {error.strerror or error}.") from error
-    return num_written
+    return Written(num_written, tuple(left_out))
 
 
 def import_trie(database: Database, bench: Workbench, path: Path, report: Progress) -> TakenIn:
@@ -92,13 +109,15 @@ def import_trie(database: Database, bench: Workbench, path: Path, report: Progre
     """
     report(f"Checking {path.name} …")
     num_entries = sum(1 for _ in _checked(path, bench))
+    control_ids = find_control_ids(bench.import_tokenizer)
     num_documents = num_tokens = 0
     already_there = []
     for number, (entry, own_ids) in enumerate(_checked(path, bench), 1):
         report(f"Taking in {number} of {num_entries}")
         token_ids = own_ids
         if not len(own_ids):
-            token_ids = np.asarray(encode_text(bench.import_tokenizer, entry["text"]), np.int32)
+            batches = encode_batches(bench.import_tokenizer, entry["text"], control_ids)
+            token_ids = joined(batches)
         try:
             _, sequence_ids = database.sources.add_document(
                 name=entry["name"],
@@ -123,40 +142,48 @@ def _with_header(header: Entry, entries: Iterator[Entry]) -> Iterator[Entry]:
     yield from entries
 
 
-def _entries(database: Database, bench: Workbench) -> Iterator[Entry]:
+def _entries(database: Database, bench: Workbench, left_out: list[str]) -> Iterator[Entry]:
     """Every document, then every chat that has been answered; one deleted meanwhile is left out."""
-    for source in database.sources.list():
-        sequences = database.passages.sequences_of(source.id, bench.tokenizer_id)
-        with contextlib.suppress(RecordNotFoundError):
-            token_ids = _joined(database, [sequence_id for sequence_id, _ in sequences])
-            yield _entry(
-                ("document", source.name, source.uri),
-                source.sha256 or "",
-                database.sources.text(source.id),
-                token_ids,
-            )
     stream = TextStream(bench.import_tokenizer)
-    for chat in database.conversations.list():
-        with contextlib.suppress(RecordNotFoundError):
-            records = [
-                database.sequences.get(sequence_id)
-                for sequence_id in database.sequences.for_conversation(chat.id)
-            ]
-            own = [record.id for record in records if record.tokenizer_id == bench.tokenizer_id]
-            token_ids = _joined(database, own)
-            if len(token_ids):
-                sha256 = hashlib.sha256(b"history" + token_ids.tobytes()).hexdigest()
-                yield _entry(
-                    ("history", chat.title or UNTITLED, ""),
-                    sha256,
-                    stream.decode(token_ids.tolist()),
-                    token_ids,
-                )
+    sources: list[Source | Conversation] = [*database.sources.list()]
+    for source in [*sources, *database.conversations.list()]:
+        try:
+            if isinstance(source, Source):
+                yield _document(database, bench, source)
+            elif (chat := _chat(database, bench, source, stream)) is not None:
+                yield chat
+        except RecordNotFoundError:
+            continue
+        except RecordDamagedError:
+            left_out.append(source.name if isinstance(source, Source) else source.title or UNTITLED)
+
+
+def _document(database: Database, bench: Workbench, source: Source) -> Entry:
+    """Without token ids where they are damaged: the text gives them again."""
+    sequences = database.passages.sequences_of(source.id, bench.tokenizer_id)
+    token_ids = joined([])
+    with contextlib.suppress(RecordDamagedError):
+        token_ids = _joined(database, [sequence_id for sequence_id, _ in sequences])
+    text = database.sources.text(source.id)
+    return _entry(("document", source.name, source.uri), source.sha256 or "", text, token_ids)
+
+
+def _chat(
+    database: Database, bench: Workbench, chat: Conversation, stream: TextStream
+) -> Entry | None:
+    """None where nothing was answered with this tokenizer."""
+    sequences = map(database.sequences.get, database.sequences.for_conversation(chat.id))
+    own = [record.id for record in sequences if record.tokenizer_id == bench.tokenizer_id]
+    token_ids = _joined(database, own)
+    if not len(token_ids):
+        return None
+    sha256 = hashlib.sha256(b"history" + token_ids.tobytes()).hexdigest()
+    text = stream.decode(token_ids.tolist())
+    return _entry(("history", chat.title or UNTITLED, ""), sha256, text, token_ids)
 
 
 def _joined(database: Database, sequence_ids: Sequence[int]) -> NDArray[np.int32]:
-    parts = [database.sequences.token_ids(sequence_id) for sequence_id in sequence_ids]
-    return np.concatenate([np.empty(0, np.int32), *parts])
+    return joined(map(database.sequences.token_ids, sequence_ids))
 
 
 def _entry(

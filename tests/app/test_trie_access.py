@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from app.services import ChatService, ServiceConfig
+from app.services import ChatService, ServiceConfig, document_tokens
 from app.services.errors import EngineNotReadyError, TrieFileError
+from app.services.trie_files import Written
 from app.services.trie_reader import TrieReader, variants
 from storage import Database
 from storage.token_blobs import pack_token_ids
 from tests.app.asking import WAIT, Start, answered
-from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
+from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine, ScriptedModel
 
 BEES = "Bees drink water. Bees drink nectar. Bees sleep at night.\n"
 
@@ -134,7 +135,7 @@ def test_what_is_exported_comes_in_elsewhere_as_documents(
     service: ChatService, elsewhere: Callable[..., ChatService], tmp_path: Path
 ) -> None:
     path = tmp_path / "trie.gz"
-    assert service.export_trie(path, quiet) == 2
+    assert service.export_trie(path, quiet) == Written(2, ())
     assert path.stat().st_mode & 0o777 == 0o600
     other = elsewhere()
     taken = other.import_trie(path, quiet)
@@ -161,6 +162,61 @@ def test_another_tokenizer_reads_the_texts(
     # the control tokens of a chat are not in its text
     assert other.trie.walk("Bees drink").count == 3
     assert other.trie.walk("drink?").branches[0].text == "\n"
+
+
+def test_another_tokenizer_reads_a_long_text_in_pieces(
+    service: ChatService,
+    elsewhere: Callable[..., ChatService],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It took 180 bytes for each character of a document, all at once."""
+    path = tmp_path / "trie.gz"
+    service.export_trie(path, quiet)
+    other = elsewhere("another")
+    encode = ByteTokenizer.__call__
+    lengths = []
+
+    def watched(self: ByteTokenizer, text: str | list[str], **options: bool) -> object:
+        if isinstance(text, str):
+            lengths.append(len(text))
+        return encode(self, text, **options)
+
+    monkeypatch.setattr(ByteTokenizer, "__call__", watched)
+    monkeypatch.setattr(document_tokens, "PIECE_LENGTH", 16)
+    assert other.import_trie(path, quiet).num_documents == 2
+    assert 0 < max(lengths) <= 16
+    assert other.trie.walk("Bees drink").count == 3, "in one piece all the same"
+
+
+def damage(service: ChatService, table: str, condition: str) -> None:
+    with service._database._connections.transaction() as connection:
+        connection.execute(f"UPDATE {table} SET checksum = checksum + 1 WHERE {condition}")
+
+
+@pytest.mark.parametrize(
+    ("table", "condition", "left_out"),
+    [
+        ("document_texts", "1", ["bees.md"]),
+        ("sequences", "message_id IS NOT NULL", ["What do they drink?"]),
+        ("sequences", "message_id IS NULL", []),  # the text gives them again
+    ],
+)
+def test_what_is_damaged_on_the_disk_is_named_and_all_else_is_exported(
+    service: ChatService,
+    elsewhere: Callable[..., ChatService],
+    tmp_path: Path,
+    table: str,
+    condition: str,
+    left_out: list[str],
+) -> None:
+    damage(service, table, condition)
+    path = tmp_path / "trie.gz"
+    assert service.export_trie(path, quiet) == Written(2 - len(left_out), tuple(left_out))
+    other = elsewhere()
+    other.import_trie(path, quiet)
+    assert set(texts(other)) == {"bees.md", "What do they drink?"} - set(left_out)
+    assert other.trie.walk("drink").num_left_out == 0
 
 
 def rewritten(path: Path, change: Callable[[list[dict[str, object]]], None]) -> None:

@@ -108,7 +108,7 @@ def test_export_and_import_carry_it_elsewhere(
 ) -> None:
     path = tmp_path / "trie.gz"
     status, out, _ = command("export", str(path), "--json")
-    assert (status, parsed(out)) == (0, {"file": str(path), "num_sources": 1})
+    assert (status, parsed(out)) == (0, {"file": str(path), "num_sources": 1, "left_out": []})
     status, out, _ = command("import", str(path), data="elsewhere")
     assert (status, out) == (0, f"Imported 1 document, {len(BEES)} tokens.\n")
     assert "is there already" in command("import", str(path), data="elsewhere")[1]
@@ -116,3 +116,11 @@ def test_export_and_import_carry_it_elsewhere(
     path.write_bytes(b"nothing")
     status, _, told = command("import", str(path))
     assert (status, "no file that `trie export` wrote" in told) == (1, True)
+
+
+def test_an_export_says_what_was_damaged(command: Command, document: int, tmp_path: Path) -> None:
+    with Database(tmp_path / "data") as database, database._connections.transaction() as connection:
+        connection.execute("UPDATE document_texts SET checksum = 1 WHERE source_id = ?", [document])
+    status, out, _ = command("export", str(tmp_path / "trie.gz"))
+    assert status == 0
+    assert ".md is damaged on the disk and was left out." in out
