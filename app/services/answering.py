@@ -41,6 +41,7 @@ class AnswerTask:
 
     Args:
         database: where it is written to; the chat's id there is `conversation_id`.
+        find_own_sequences: the chat's own history, which it is not to draft from twice.
         notice: one sentence to show with it.
         on_unsaved: told when the end cannot be saved; gives the database in which it can be, and
             the id of the answer there.
@@ -53,6 +54,7 @@ class AnswerTask:
         job: AnswerJob,
         *,
         conversation_id: int,
+        find_own_sequences: Callable[[], Sequence[int]],
         notice: str = "",
         on_over: Callable[[AnswerJob], None],
         on_unsaved: Callable[[AnswerJob, StorageError], tuple[Database, int]],
@@ -60,6 +62,7 @@ class AnswerTask:
         self.job = job
         self._database = database
         self._conversation_id = conversation_id
+        self._find_own_sequences = find_own_sequences
         self._notice = notice
         self._on_unsaved = on_unsaved
         self._on_over = on_over
@@ -128,13 +131,12 @@ class AnswerTask:
             "dtype": str(bench.model.dtype).removeprefix("torch."),
             "device": str(bench.model.device),
         }
-        own_sequences = self._database.sequences.for_conversation(self._conversation_id)
         self._saved_at = time.monotonic()
         for event in bench.generate(
             prompt,
             self.job.options,
             session_key=self.job.conversation_id,
-            masked_sequence_ids=frozenset(own_sequences),
+            masked_sequence_ids=frozenset(self._find_own_sequences()),
             stop=transcript.stop,
             is_cancelled=lambda: self.job.is_stopped,
         ):

@@ -8,7 +8,10 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from app.importing import SkippedFile
 from app.services.answering import AnswerTask
@@ -23,7 +26,7 @@ from app.services.errors import (
     NothingToAnswerError,
     ServiceClosedError,
 )
-from app.services.forgetting import Forgetting, RecentDeletion
+from app.services.forgetting import Forgetting, RecentDeletion, undoable_since
 from app.services.idle_learning import IDLE_LEARNING_SETTING
 from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
@@ -45,12 +48,21 @@ from app.services.views import (
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
-from storage import FIRST_UNSAVED_ID, Conversation, Database, SegmentCache, Source, StorageError
+from storage import (
+    Conversation,
+    Database,
+    RecordNotFoundError,
+    SegmentCache,
+    Source,
+    StorageError,
+)
 from storage.records import DeletedKind
 
 __all__ = ["ChatService"]
 
 logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 _TITLE_LENGTH = 60
 _CLOSE_SECONDS = 60.0  # for the last step, the last file and the last saving
@@ -140,29 +152,35 @@ class ChatService:
 
     def conversations(self) -> list[Conversation]:
         """All chats, the latest first."""
-        return [*self._unsaved.conversations(), *self._database.conversations.list()]
+        return self._unsaved.conversations()
 
     def messages(self, conversation_id: int) -> list[ChatMessage]:
         """The current branch of a chat, in order."""
-        database, conversation_id = self._unsaved.place(conversation_id)
-        messages = database.messages.list(conversation_id)
-        message_ids = [message.id for message in messages]
-        generations = database.generations.for_messages(message_ids)
-        quoted = database.passages.quoted(message_ids)
-        return [
-            chat_message(message, generations.get(message.id), quoted.get(message.id, ()))
-            for message in messages
-        ]
+
+        def read(database: Database, known_id: int) -> list[ChatMessage]:
+            messages = database.messages.list(known_id)
+            message_ids = [message.id for message in messages]
+            generations = database.generations.for_messages(message_ids)
+            quoted = database.passages.quoted(message_ids)
+            return [
+                chat_message(message, generations.get(message.id), quoted.get(message.id, ()))
+                for message in messages
+            ]
+
+        return _read_in_place(partial(self._unsaved.place, conversation_id), read)
 
     def uses_documents(self, conversation_id: int) -> bool:
         """Whether a chat's questions are answered with passages. Raises RecordNotFoundError."""
-        database, conversation_id = self._unsaved.place(conversation_id)
-        return database.passages.are_used(conversation_id)
+        return _read_in_place(
+            partial(self._unsaved.place, conversation_id),
+            lambda database, known_id: database.passages.are_used(known_id),
+        )
 
     def use_documents(self, conversation_id: int, is_used: bool) -> None:
         """Switch that on or off, for the questions to come. Raises RecordNotFoundError."""
-        database, conversation_id = self._unsaved.place(conversation_id)
-        database.passages.use(conversation_id, is_used)
+        with self._lock:
+            database, known_id = self._unsaved.place(conversation_id)
+            database.passages.use(known_id, is_used)
 
     def delete_conversation(self, conversation_id: int) -> None:
         """Delete a chat with all that came of it; an answer being written for it is stopped.
@@ -170,6 +188,7 @@ class ChatService:
         `undo` brings it back for some minutes. Raises RecordNotFoundError.
         """
         with self._lock:
+            conversation_id = self._unsaved.known_id(conversation_id)
             task = self._tasks.get(conversation_id)
             with task.job.save_lock if task is not None else contextlib.nullcontext():
                 self._delete(conversation_id)
@@ -178,24 +197,33 @@ class ChatService:
             if task is not None:
                 task.job.stop()
                 self._is_over(task.job)
-        self._worker.submit(_DropSession(conversation_id))
+        for name in self._unsaved.names_of(conversation_id):
+            self._worker.submit(_DropSession(name))
 
     def _delete(self, conversation_id: int) -> None:
-        database, known_id = self._unsaved.place(conversation_id)
-        if database is self._database or conversation_id < FIRST_UNSAVED_ID:
-            self._forgetting.delete_conversation(known_id)
-        self._unsaved.drop(conversation_id)
+        file_id = self._unsaved.file_id(conversation_id)
+        if file_id is not None:
+            self._forgetting.delete_conversation(file_id)
+        self._unsaved.hide(conversation_id)
 
     def undo(self, kind: DeletedKind, ids: Collection[int]) -> None:
         """Bring back a chat, or documents deleted in one go.
 
         Raises RecordNotFoundError where the time for that has passed.
         """
-        self._forgetting.undo(kind, ids)
+        if kind == "document":
+            self._forgetting.undo(kind, ids)
+            return
+        with self._lock:
+            for conversation_id in ids:
+                file_id = self._unsaved.file_id(conversation_id)
+                if file_id is not None:
+                    self._forgetting.undo(kind, [file_id])
+                self._unsaved.restore(self._unsaved.known_id(conversation_id))
 
     def recent_deletions(self) -> list[RecentDeletion]:
         """What `undo` can bring back, the latest deletion first."""
-        return self._forgetting.recent()
+        return self._forgetting.recent(self._unsaved.deletions())
 
     def ask(
         self,
@@ -219,9 +247,10 @@ class ChatService:
             raise NothingToAnswerError("The message is empty. Write something first.")
         with self._lock:
             self._require_open()
-            self._unsaved.save()
+            self._save_unsaved()
             if conversation_id is None:
                 conversation_id = self._begin(_title_of(text))
+            conversation_id = self._unsaved.known_id(conversation_id)
             self._require_idle(conversation_id)
 
             def begin(database: Database, known_id: int) -> int:
@@ -245,8 +274,9 @@ class ChatService:
         """
         with self._lock:
             self._require_open()
+            self._save_unsaved()
+            conversation_id = self._unsaved.known_id(conversation_id)
             self._require_idle(conversation_id)
-            self._unsaved.save()
 
             def begin(database: Database, known_id: int) -> int:
                 branch = database.messages.list(known_id)
@@ -256,6 +286,10 @@ class ChatService:
                 return self._start_answer(database, known_id, questions[-1])
 
             return self._answer(conversation_id, options, begin)
+
+    def _save_unsaved(self) -> None:
+        self._unsaved.purge(undoable_since())
+        self._unsaved.save()
 
     def _begin(self, title: str) -> int:
         """A new chat; in memory, where it cannot be saved."""
@@ -290,6 +324,7 @@ class ChatService:
             database,
             job,
             conversation_id=known_id,
+            find_own_sequences=partial(self._own_sequences, conversation_id),
             notice=unsaved_notice(self._unsaved.reason if database.is_in_memory else ""),
             on_over=self._is_over,
             on_unsaved=self._go_on_in_memory,
@@ -297,6 +332,11 @@ class ChatService:
         self._tasks[conversation_id] = task
         self._worker.submit(task)
         return job
+
+    def _own_sequences(self, conversation_id: int) -> list[int]:
+        """The history of a chat that the Trie may hold, wherever the chat goes on."""
+        file_id = self._unsaved.file_id(conversation_id)
+        return [] if file_id is None else self._database.sequences.for_conversation(file_id)
 
     def _go_on_in_memory(self, job: AnswerJob, error: StorageError) -> tuple[Database, int]:
         """The answer of a job in memory, with its chat, since its end cannot be saved."""
@@ -306,7 +346,7 @@ class ChatService:
 
     def running_job(self, conversation_id: int) -> AnswerJob | None:
         """The answer being written in a chat, or waiting for its turn."""
-        task = self._tasks.get(conversation_id)
+        task = self._tasks.get(self._unsaved.known_id(conversation_id))
         return None if task is None else task.job
 
     def _stop_waiting(self, job: AnswerJob) -> None:
@@ -338,17 +378,26 @@ class ChatService:
         for task in list(self._tasks.values()):
             if task.job.message_id == message_id:
                 return task.job.snapshot()
-        return self._answers_of(message_id).snapshot(message_id)
+        place = partial(self._unsaved.place_of_message, message_id)
+        return _read_in_place(
+            place, lambda database, known_id: self._answers_in(database).snapshot(known_id)
+        )
 
     def step_details(self, message_id: int, step_index: int) -> StepDetails:
         """A step of an answer, running or saved, with its whole draft tree.
 
         Raises RecordNotFoundError.
         """
-        return self._answers_of(message_id).details(self.saved_answer(message_id), step_index)
+        snapshot = self.saved_answer(message_id)
+        place = partial(self._unsaved.place_of_message, snapshot.message_id)
 
-    def _answers_of(self, message_id: int) -> SavedAnswers:
-        database = self._unsaved.database_of_message(message_id)
+        def read(database: Database, known_id: int) -> StepDetails:
+            known = replace(snapshot, message_id=known_id)
+            return self._answers_in(database).details(known, step_index)
+
+        return _read_in_place(place, read)
+
+    def _answers_in(self, database: Database) -> SavedAnswers:
         if database is self._database:
             return self._answers
         return SavedAnswers(database, lambda: self._worker.bench)
@@ -464,6 +513,14 @@ class ChatService:
         """The imported documents, the latest first."""
         return self._database.sources.list()
 
+    def pin_document(self, source_id: int, is_pinned: bool) -> None:
+        """Keep a document in the Trie whatever its budget, or no longer.
+
+        Raises RecordNotFoundError.
+        """
+        self._database.sources.pin(source_id, is_pinned)
+        self._worker.request_idle_work()
+
     def delete_document(self, source_id: int) -> None:
         """Delete one document; see `delete_documents`."""
         self.delete_documents([source_id])
@@ -510,6 +567,20 @@ def _open_database(config: ServiceConfig) -> tuple[Database, str]:
             raise
         logger.warning("nothing is saved: %s", error)
         return Database(None), str(error)
+
+
+def _read_in_place(
+    place: Callable[[], tuple[Database, int]], read: Callable[[Database, int], Found]
+) -> Found:
+    """What is read where something stands; once more where it was brought elsewhere meanwhile."""
+    first = place()
+    try:
+        return read(*first)
+    except RecordNotFoundError:
+        second = place()
+        if second == first:
+            raise
+        return read(*second)
 
 
 class _DropSession:

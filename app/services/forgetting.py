@@ -5,7 +5,7 @@ Knows the database, the worker and the Trie's keeper. Used by the chat service, 
 
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from app.services.trie_keeper import TrieKeeper
 from app.services.worker import Worker
 from storage import Database, SegmentCache, StorageError
-from storage.records import DeletedKind
+from storage.records import DeletedKind, Deletion
 
 if TYPE_CHECKING:
     from app.services.workbench import Workbench
 
-__all__ = ["UNDO_SECONDS", "Forgetting", "RecentDeletion", "purge_deleted"]
+__all__ = ["UNDO_SECONDS", "Forgetting", "RecentDeletion", "purge_deleted", "undoable_since"]
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +68,14 @@ class Forgetting:
         if bench is not None:
             bench.keeper.restore(sequence_ids)
 
-    def recent(self) -> list[RecentDeletion]:
-        """What can be brought back, the latest deletion first."""
+    def recent(self, deletions: Iterable[Deletion] | None = None) -> list[RecentDeletion]:
+        """What can be brought back, the latest deletion first.
+
+        `deletions`: where there are others than those in the file.
+        """
         now = datetime.now(UTC)
         recent = []
-        for deletion in self._database.deletions.list():
+        for deletion in self._database.deletions.list() if deletions is None else deletions:
             seconds_left = UNDO_SECONDS - (now - deletion.deleted_at).total_seconds()
             if seconds_left > 0:
                 recent.append(
@@ -118,6 +121,11 @@ class Forgetting:
             self._worker.request_idle_work()
 
 
+def undoable_since() -> datetime:
+    """What was deleted by then can be brought back no more."""
+    return datetime.now(UTC) - timedelta(seconds=UNDO_SECONDS)
+
+
 def purge_deleted(
     database: Database, cache: SegmentCache, keeper: TrieKeeper | None = None
 ) -> None:
@@ -137,9 +145,8 @@ def purge_deleted(
             return keeper.save_anew()
         return cache.drop(tokenizer_id)
 
-    until = datetime.now(UTC) - timedelta(seconds=UNDO_SECONDS)
     try:
-        sequence_ids = database.deletions.purge(until)
+        sequence_ids = database.deletions.purge(undoable_since())
         if keeper is not None:
             keeper.forget(sequence_ids)
         if not database.erasures.finish(erase_index):
