@@ -1,7 +1,8 @@
 """Short names for what measurements and Tries depend on: weights, tokenizer, machine.
 
-Two models share a Trie when their tokenizer fingerprints agree; a measurement is used again when
-the run-time fingerprint does. Called by the loader.
+Two models share a Trie when their tokenizer fingerprints agree; what was learned of a model's words
+is used again when the model fingerprint does, a measurement when the run-time fingerprint does.
+Called by the loader.
 """
 
 import hashlib
@@ -12,7 +13,12 @@ import torch
 import transformers
 from transformers import PreTrainedTokenizerBase
 
-__all__ = ["runtime_fingerprint", "tokenizer_fingerprint", "weights_fingerprint"]
+__all__ = [
+    "model_fingerprint",
+    "runtime_fingerprint",
+    "tokenizer_fingerprint",
+    "weights_fingerprint",
+]
 
 _SAMPLE_BYTES = 1 << 20
 _WEIGHT_SUFFIXES = {".safetensors", ".bin", ".gguf"}
@@ -46,6 +52,11 @@ def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 _CALL_SETTINGS = ("truncation", "padding")
+
+
+def model_fingerprint(weights: str, dtype: torch.dtype) -> str:
+    """What decides a forward up to rounding: the same on every machine and in every version."""
+    return hashlib.sha256(f"{weights} | {dtype}".encode()).hexdigest()[:16]
 
 
 def runtime_fingerprint(weights: str, dtype: torch.dtype, device: torch.device) -> str:

@@ -25,7 +25,12 @@ from transformers.utils import logging as library_logging
 from lookahead.adapter import ModelAdapter
 from lookahead.embedded_model import EMBEDDED_MODEL_NAME
 from lookahead.errors import InvalidRequestError, UnsupportedModeError
-from lookahead.fingerprints import runtime_fingerprint, tokenizer_fingerprint, weights_fingerprint
+from lookahead.fingerprints import (
+    model_fingerprint,
+    runtime_fingerprint,
+    tokenizer_fingerprint,
+    weights_fingerprint,
+)
 from lookahead.known_facts import KnownFacts
 from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
@@ -101,6 +106,7 @@ def load_model(
     model = replace(
         model,
         fingerprint=fingerprint,
+        model_fingerprint=model_fingerprint(weights, model.dtype),
         find_strictness=partial(
             find_strictness, fingerprint=fingerprint, facts=facts, report=report
         ),
@@ -161,6 +167,7 @@ def _describe(
         mode_reason="",
         find_strictness=find_strictness,
         fingerprint="",
+        model_fingerprint="",
         tokenizer_fingerprint=tokenizer_fingerprint(tokenizer) if tokenizer else "",
         vocab_size=vocab_size,
         learned=Learned.empty(vocab_size),

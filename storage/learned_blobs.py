@@ -1,5 +1,6 @@
-"""What was learned about each model: one opaque blob per model fingerprint, a table for each kind.
+"""What was learned about each model: one opaque blob per fingerprint, a table for each kind.
 
+Of each kind the latest few are kept, so that nothing of models long gone stays for ever.
 Knows nothing of their formats. Called by the app's services.
 """
 
@@ -9,6 +10,8 @@ from storage.connections import Connections
 from storage.times import now
 
 __all__ = ["LearnedBlobs"]
+
+_MAX_MODELS = 8  # a large vocabulary's successors are several megabytes
 
 
 class LearnedBlobs:
@@ -30,10 +33,20 @@ class LearnedBlobs:
         return None if row is None else bytes(row["data"])
 
     def save(self, model_fingerprint: str, data: bytes) -> None:
-        """Replace what was saved for this model."""
+        """Replace what was saved for this model; those saved longest ago give way."""
         with self._connections.transaction() as connection:
             connection.execute(
                 f"INSERT INTO {self._table} (model_fingerprint, data, updated_at) VALUES (?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET data = excluded.data, updated_at = excluded.updated_at",
                 [model_fingerprint, data, now()],
             )
+            connection.execute(
+                f"DELETE FROM {self._table} WHERE model_fingerprint NOT IN (SELECT"
+                f" model_fingerprint FROM {self._table} ORDER BY updated_at DESC LIMIT ?)",
+                [_MAX_MODELS],
+            )
+            if self._table == "successors":  # what was read is forgotten with what it taught
+                connection.execute(
+                    "DELETE FROM deeper_readings WHERE model_fingerprint NOT IN"
+                    " (SELECT model_fingerprint FROM successors)"
+                )

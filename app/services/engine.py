@@ -30,6 +30,7 @@ class TokenizerAlone:
     tokenizer: Any
     tokenizer_fingerprint: str
     fingerprint: str = ""
+    model_fingerprint: str = ""
     vocab_size: int = 0
     context_length: int = 0
     device: str = "cpu"

@@ -101,7 +101,7 @@ class IdleLearning:
     def _read(self) -> Iterator[None]:
         readings = self._database.deeper_readings
         successors = self._kept.learned.successors
-        left = readings.num_tokens_left(self._model.fingerprint, self._tokenizer_id)
+        left = readings.num_tokens_left(self._model.model_fingerprint, self._tokenizer_id)
         self._num_read = 0
         for num_read in self._engine.read(self._model, successors, self._windows()):
             num_left = max(0, left - self._num_read - num_read)  # some may have come or gone
@@ -110,7 +110,7 @@ class IdleLearning:
 
     def _windows(self) -> Iterator[Sequence[int]]:
         """Pieces of the documents still to be read; asked for the next, the one before was read."""
-        readings, fingerprint = self._database.deeper_readings, self._model.fingerprint
+        readings, fingerprint = self._database.deeper_readings, self._model.model_fingerprint
         source_id = 0
         while reading := readings.next(fingerprint, self._tokenizer_id, after=source_id):
             source_id = reading.source_id

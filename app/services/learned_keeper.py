@@ -26,14 +26,26 @@ _PartT = TypeVar("_PartT")
 class LearnedKeeper:
     """The `Learned` of one model, as it was saved last; what cannot be read starts empty.
 
+    Args:
+        model_fingerprint: for what it would say, which no machine or version changes.
+        runtime_fingerprint: for what a step costs here.
+
     Attributes:
         learned: to draft by and to feed.
         has_news: whether it has learned something since it was saved; set by whoever feeds it.
     """
 
-    def __init__(self, database: Database, model_fingerprint: str, vocab_size: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        model_fingerprint: str,
+        vocab_size: int,
+        *,
+        runtime_fingerprint: str,
+    ) -> None:
         self._database = database
-        self._fingerprint = model_fingerprint
+        self._model_fingerprint = model_fingerprint
+        self._runtime_fingerprint = runtime_fingerprint
         self.has_news = False
         self._saved_at = time.monotonic()
         self._num_read: dict[int, int] = {}  # by document; not recorded yet
@@ -46,7 +58,7 @@ class LearnedKeeper:
         elif successors is not None:
             logger.warning("the saved successors are of another vocabulary and start empty")
         step_costs = _read(
-            "step costs", database.step_costs.load(model_fingerprint), StepCosts.from_bytes
+            "step costs", database.step_costs.load(runtime_fingerprint), StepCosts.from_bytes
         )
         learned.step_costs = step_costs or learned.step_costs
         calibration = _read(
@@ -71,11 +83,12 @@ class LearnedKeeper:
         """Save what is new. Raises StorageError, and it stays new."""
         self._saved_at = time.monotonic()  # one that fails is tried again, but not at once
         if self.has_news:
-            self._database.successors.save(self._fingerprint, self.learned.successors.to_bytes())
-            self._database.step_costs.save(self._fingerprint, self.learned.step_costs.to_bytes())
-            self._database.calibration.save(self._fingerprint, self.learned.calibration.to_bytes())
+            database, model, learned = self._database, self._model_fingerprint, self.learned
+            database.successors.save(model, learned.successors.to_bytes())
+            database.step_costs.save(self._runtime_fingerprint, learned.step_costs.to_bytes())
+            database.calibration.save(model, learned.calibration.to_bytes())
             for source_id, num_read in self._num_read.items():
-                self._database.deeper_readings.advance(source_id, self._fingerprint, num_read)
+                database.deeper_readings.advance(source_id, model, num_read)
             self._num_read.clear()
             self.has_news = False  # only now, so that it is saved later where one failed
 

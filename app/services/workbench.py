@@ -85,7 +85,10 @@ class Workbench:
         self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
         self.keeper = TrieKeeper(database, cache, self.tokenizer_id, config.trie_budget_bytes)
         self.retrieval = Retrieval(database, tokenizer, self.tokenizer_id)
-        self._kept = LearnedKeeper(database, self.model.fingerprint, self.model.vocab_size)
+        self._kept = LearnedKeeper(
+            *(database, self.model.model_fingerprint, self.model.vocab_size),
+            runtime_fingerprint=self.model.fingerprint,
+        )
         self._idle_learning = IdleLearning(
             *(engine, self.model, self._kept, database),
             tokenizer_id=self.tokenizer_id,

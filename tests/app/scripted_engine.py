@@ -100,7 +100,8 @@ class ScriptedModel:
     dtype: str = "torch.float64"
     mode: str = "strict"
     mode_reason: str = "scripted"
-    fingerprint: str = "scripted-model"
+    fingerprint: str = "scripted-machine"
+    model_fingerprint: str = "scripted-model"
     tokenizer_fingerprint: str = "bytes"
     vocab_size: int = 259
 

@@ -92,7 +92,8 @@ def test_successors_are_kept_per_model(start: Start, database: Database) -> None
     assert SuccessorTable.from_bytes(data).successors(65) == list(range(8))
     for model, expected in (
         (ScriptedModel(), list(range(8))),
-        (ScriptedModel(fingerprint="other"), []),
+        (ScriptedModel(model_fingerprint="other"), []),
+        (ScriptedModel(fingerprint="upgraded"), list(range(8))),
         (ScriptedModel(vocab_size=300), []),
     ):
         engine = ScriptedEngine(model=model)

@@ -199,7 +199,7 @@ def test_documents_wanted_deeper_are_read_once_and_whole(
     wait_for(lambda: not service._worker._has_idle_work)
     assert again.read_windows == [], "nothing is read twice"
     service.close()
-    other = ScriptedEngine(model=ScriptedModel(fingerprint="other"))
+    other = ScriptedEngine(model=ScriptedModel(model_fingerprint="other"))
     start(other)
     wait_for(lambda: len(other.read_windows) == 2)  # another model has not read it
 
@@ -228,7 +228,9 @@ def test_a_document_counts_as_read_once_what_it_taught_is_saved(database: Databa
         )
         database.deeper_readings.want(source_id)
     model: Any = ScriptedModel()
-    kept = LearnedKeeper(database, model.fingerprint, 259)
+    kept = LearnedKeeper(
+        *(database, model.model_fingerprint, 259), runtime_fingerprint=model.fingerprint
+    )
     engine = ScriptedEngine()
     idle = IdleLearning(
         *(engine, model, kept, database),
@@ -238,7 +240,7 @@ def test_a_document_counts_as_read_once_what_it_taught_is_saved(database: Databa
     )
 
     def num_left() -> int:
-        return database.deeper_readings.num_tokens_left(model.fingerprint, tokenizer_id)
+        return database.deeper_readings.num_tokens_left(model.model_fingerprint, tokenizer_id)
 
     for _ in range(4):
         assert idle.work()

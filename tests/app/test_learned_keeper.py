@@ -7,25 +7,48 @@ import pytest
 
 from app.services import learned_keeper
 from app.services.learned_keeper import LearnedKeeper
+from lookahead.calibration import Calibration
+from lookahead.step_costs import CostPrior, StepCosts
 from lookahead.successors import SuccessorTable
 from storage import Database, DatabaseBusyError
 
 ROW = np.arange(8, dtype=np.int32)[None]
 
 
+def keeper(database: Database, model: str = "model", machine: str = "model") -> LearnedKeeper:
+    return LearnedKeeper(database, model, 20, runtime_fingerprint=machine)
+
+
+def test_another_machine_or_version_costs_the_prices_of_steps_alone(database: Database) -> None:
+    """Every upgrade of a library had the whole vocabulary primed again."""
+    kept = keeper(database)
+    kept.learned.successors.update([3], ROW)
+    kept.learned.calibration.learn([([7], [0.5], [0])], 7)
+    kept.learned.step_costs.curve("strict", CostPrior.of(is_cpu=True, is_wide=False, strict=True))
+    kept.has_news = True
+    kept.save()
+    learned = keeper(database, machine="upgraded").learned
+    assert learned.successors.successors(3) == list(range(8))
+    assert learned.calibration.to_bytes() == kept.learned.calibration.to_bytes()
+    assert learned.calibration.to_bytes() != Calibration().to_bytes()
+    assert learned.step_costs.to_bytes() == StepCosts().to_bytes()
+    again = keeper(database).learned
+    assert again.step_costs.to_bytes() == kept.learned.step_costs.to_bytes()
+
+
 def test_what_was_learned_is_read_again(database: Database) -> None:
-    kept = LearnedKeeper(database, "model", 20)
+    kept = keeper(database, "model")
     kept.learned.successors.update([3], ROW)
     kept.save()
     assert database.successors.load("model") is None, "there was no news"
     kept.has_news = True
     kept.save()
-    assert LearnedKeeper(database, "model", 20).learned.successors.successors(3) == list(range(8))
-    assert LearnedKeeper(database, "other", 20).learned.successors.known_share == 0
+    assert keeper(database, "model").learned.successors.successors(3) == list(range(8))
+    assert keeper(database, "other").learned.successors.known_share == 0
 
 
 def test_it_is_not_saved_all_the_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = LearnedKeeper(database, "model", 20)
+    kept = keeper(database, "model")
     kept.has_news = True
     kept.save_if_due()
     assert database.successors.load("model") is None
@@ -39,7 +62,7 @@ def test_what_a_busy_database_did_not_take_is_saved_later(
 ) -> None:
     """The news counted as saved before it was: a moment's trouble lost it for good."""
     monkeypatch.setattr(learned_keeper, "_SAVE_SECONDS", -1.0)
-    kept = LearnedKeeper(database, "model", 20)
+    kept = keeper(database, "model")
     kept.has_news = True
 
     def refuse(fingerprint: str, data: bytes) -> None:
@@ -60,7 +83,7 @@ def test_what_a_busy_database_did_not_take_is_saved_later(
 def test_a_damaged_part_starts_empty_with_a_line_in_the_log(
     database: Database, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    kept = LearnedKeeper(database, "model", 20)
+    kept = keeper(database, "model")
     kept.learned.successors.update([3], ROW)
     kept.has_news = True
     kept.save()
@@ -69,7 +92,7 @@ def test_a_damaged_part_starts_empty_with_a_line_in_the_log(
     assert data is not None
     store.save("model", data[:-3])
     with caplog.at_level(logging.WARNING):
-        learned = LearnedKeeper(database, "model", 20).learned
+        learned = keeper(database, "model").learned
     assert "start empty" in caplog.text
     assert learned.successors.known_share == (0 if kind == "successors" else 1 / 20)
 
@@ -78,5 +101,5 @@ def test_successors_of_another_vocabulary_are_not_taken(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     database.successors.save("model", SuccessorTable(10).to_bytes())
-    assert LearnedKeeper(database, "model", 20).learned.successors.vocab_size == 20
+    assert keeper(database, "model").learned.successors.vocab_size == 20
     assert "another vocabulary" in caplog.text

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from storage import Database
@@ -27,6 +28,28 @@ def test_each_kind_of_what_was_learned_is_kept_per_model(db: Database, kind: str
     assert store.load("model") == b"\x00new"
     assert store.load("other") == b""
     assert [other.load("model") for other in kinds.values()] == [None, None]
+
+
+def test_what_was_learned_longest_ago_gives_way(db: Database) -> None:
+    """Megabytes for every version of every model stayed for ever."""
+    tokenizer_id = db.tokenizers.ensure("t", "T")
+    source_id, _ = db.sources.add_document(
+        name="a",
+        uri="a",
+        sha256="a",
+        text="x" * 10,
+        token_ids=np.zeros(10, np.int32),
+        tokenizer_id=tokenizer_id,
+    )
+    db.deeper_readings.want(source_id)
+    for number in range(9):
+        db.deeper_readings.advance(source_id, f"model {number}", 10)
+        db.successors.save(f"model {number}", b"table")
+        db.successors.save("model 1", b"used again and again")
+    known = [number for number in range(9) if db.successors.load(f"model {number}")]
+    assert known == [1, 2, 3, 4, 5, 6, 7, 8]
+    left = [db.deeper_readings.num_tokens_left(f"model {n}", tokenizer_id) for n in range(9)]
+    assert left == [10, *[0] * 8], "what it has no successors of is to be read again"
 
 
 def test_facts_are_a_mapping_per_model_that_survives(data_dir: Path) -> None:
