@@ -73,7 +73,7 @@ class ScriptedImports:
     def resume(self) -> ScriptedImportJob:
         assert self.request is not None
         request, self.request = self.request, None
-        return self._service.import_paths(request.paths)
+        return self._service.import_paths(request.paths, is_deeper=request.is_deeper)
 
     def dismiss(self) -> None:
         self.request = None
@@ -322,6 +322,13 @@ class ScriptedService:
 
     def documents(self) -> list[Source]:
         return list(self.sources)
+
+    def pin_document(self, source_id: int, is_pinned: bool) -> None:
+        for place, source in enumerate(self.sources):
+            if source.id == source_id:
+                self.sources[place] = replace(source, is_pinned=is_pinned)
+                return
+        raise RecordNotFoundError(f"There is no document {source_id} any more.")
 
     def delete_documents(self, source_ids: Sequence[int]) -> None:
         before = list(self.sources)

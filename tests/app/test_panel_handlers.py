@@ -3,16 +3,19 @@
 import asyncio
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
 from app import handlers as handlers_module
+from app.document_handlers import DocumentHandlers
 from app.handlers import PageHandlers
 from app.panel_presenter import PanelPresenter
 from app.services.views import AnswerSnapshot
 from app.tab_view import TabView
+from app.uploads import Uploads
 from storage.errors import DatabaseBusyError
 from storage.records import Source
 from tests.app.scripted_service import LOADING, NOW, READY, AnswerOptions, ScriptedService
@@ -179,7 +182,8 @@ def test_deleting_a_document_tells_the_open_panel_anew(
     before = handlers.panel.value_now(view)["labels"]
     assert before, "the answer quotes something"
     monkeypatch.setattr(service, "origin_labels", lambda ids: dict.fromkeys(ids, "deleted since"))
-    _, panel = handlers.delete_document(view, event(id=17))
+    documents = DocumentHandlers(service, handlers.panel, Uploads(Path()))  # type: ignore[arg-type]
+    _, panel = documents.delete_document(view, event(id=17))
     assert panel["labels"] == dict.fromkeys(before, "deleted since")
 
 

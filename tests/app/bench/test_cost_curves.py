@@ -16,6 +16,7 @@ from app.bench.cost_curves import (
     typical_parents,
 )
 from app.bench.replay import PromptReplay, ReplayResult, ReplaySetting
+from lookahead.config import DecodingConfig
 
 CURVE = CostCurve("some", "some machine", "By hand.", {1: 10.0, 4: 16.0, 16: 40.0})
 RECORDED = RECORDED_CURVES[0]
@@ -63,7 +64,7 @@ def test_a_typical_draft_is_a_tree_of_its_width_in_depth_first_order(width: int)
     for node, parent in enumerate(parents[1:], start=1):
         assert parent in path, "depth first: the parent is on the path of the node before"
         path = [*path[: path.index(parent) + 1], node]
-        assert len(path) <= 16
+        assert len(path) <= 1 + DecodingConfig().max_draft_depth
     assert width < 4 or len(set(parents)) < width, "it has branches"
 
 
