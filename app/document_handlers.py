@@ -17,7 +17,7 @@ from app.importing.files import path_of_uri
 from app.page_errors import RefusedInputError, shows_errors
 from app.panel_handlers import PanelHandlers
 from app.paths import expanded
-from app.payloads import checked_number, checked_text
+from app.payloads import checked_flag, checked_number, checked_text
 from app.tab_view import TabView
 from app.uploads import UploadError, Uploads
 
@@ -110,6 +110,13 @@ class DocumentHandlers:
         """Delete the document confirmed in the list: documents, and panel, which may name it."""
         self._service.delete_document(checked_number(event._data, "id"))
         return self._documents(), self._panel.value_now(view)
+
+    @shows_errors(1)
+    def pin_document(self, event: gr.EventData) -> dict[str, Any]:
+        """Keep a document among what drafts come from, whatever the budget, or no longer."""
+        source_id = checked_number(event._data, "id")
+        self._service.pin_document(source_id, checked_flag(event._data, "is_pinned"))
+        return self._documents()
 
     @shows_errors(1)
     def list_documents(self) -> dict[str, Any]:

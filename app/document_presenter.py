@@ -122,6 +122,7 @@ def document_list(folders: Sequence[DocumentFolder]) -> dict[str, Any]:
                         "name": displayable_name(source.name),
                         "uri": displayable(source.uri),
                         "length": counted(source.num_tokens, "token"),
+                        "is_pinned": source.is_pinned,
                     }
                     for source in sources
                 ],

@@ -133,6 +133,7 @@ def wire_documents(
     ):
         start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
     tab.report.cancel_import(handlers.cancel_import, None, None, queue=False, **_QUIET)
+    tab.documents.pin_document(handlers.pin_document, None, tab.documents, **_QUIET)
     shown.select(handlers.list_documents, None, tab.documents, **_QUIET)
     return [
         event(handler, view, [tab.documents, panel], **_QUIET)

@@ -136,13 +136,14 @@ class TrieKeeper:
         """The sequences that are to be held; when something must leave, some room is made."""
         if bytes_of(shown) <= ROOM_SHARE * self.budget_bytes:
             self._left_out = {}
-        candidates = [row for row in shown if row[0] not in self._left_out]
+        candidates = [row for row in shown if row[0] not in self._left_out or row[3]]
         if bytes_of(candidates) > self.budget_bytes:
             wanted = choose(shown, ROOM_SHARE * self.budget_bytes)
             self._left_out = {row[0]: row[2] for row in shown if row[0] not in wanted}
             return wanted
-        self._left_out = {row[0]: row[2] for row in shown if row[0] in self._left_out}
-        return {row[0] for row in candidates}
+        wanted = {row[0] for row in candidates}
+        self._left_out = {row[0]: row[2] for row in shown if row[0] not in wanted}
+        return wanted
 
     def _hide_just(self, sequence_ids: set[int] | frozenset[int]) -> None:
         hidden = self.trie.snapshot.hidden

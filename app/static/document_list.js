@@ -1,11 +1,12 @@
-// The imported documents by folder, put in as text. Triggers 'delete_document' with {id}, and
-// 'update_folder' and 'delete_folder' with {folder}.
+// The imported documents by folder, put in as text. Triggers 'delete_document' with {id},
+// 'pin_document' with {id, is_pinned}, 'update_folder' and 'delete_folder' with {folder}.
 const folderList = element.querySelector('.folders');
 const nothing = element.querySelector('p');
 const filterLabel = element.querySelector('label');
 const filter = element.querySelector('input');
 const FEW = 20; // documents, up to which a folder stands open
 const open = new Map(); // what was opened or closed by hand, by folder
+let justPinned = null; // the document whose switch is to have the focus again
 
 function button(label, className, onClick) {
   const made = document.createElement('button');
@@ -51,11 +52,23 @@ function actions(name, label, others, onDelete) {
   return made;
 }
 
+function pinSwitch(source) {
+  const made = button(source.is_pinned ? 'Pinned' : 'Pin', 'pin', () => {
+    justPinned = source.id;
+    trigger('pin_document', { id: source.id, is_pinned: !source.is_pinned });
+  });
+  made.dataset.id = source.id;
+  made.title = 'A pinned document is always kept among what drafts come from';
+  made.setAttribute('aria-label', `Pin ${source.name}`);
+  made.setAttribute('aria-pressed', source.is_pinned);
+  return made;
+}
+
 function documentRow(source) {
   const row = document.createElement('tr');
   const last = document.createElement('td');
   last.append(actions(
-    `the document ${source.name}`, '×', () => [],
+    `the document ${source.name}`, '×', () => [pinSwitch(source)],
     () => trigger('delete_document', { id: source.id }),
   ));
   row.append(
@@ -126,6 +139,8 @@ function show() {
   filterLabel.hidden = folders.reduce((sum, { documents }) => sum + documents.length, 0) <= FEW;
   if (filterLabel.hidden) filter.value = '';
   applyFilter();
+  if (justPinned !== null) folderList.querySelector(`.pin[data-id="${justPinned}"]`)?.focus();
+  justPinned = null;
 }
 
 filter.addEventListener('input', applyFilter);

@@ -102,6 +102,20 @@ def test_a_document_is_deleted(handlers: DocumentHandlers, service: ScriptedServ
     assert [source.id for source in service.sources] == [2]
 
 
+def test_a_document_is_pinned_and_let_go(
+    handlers: DocumentHandlers, service: ScriptedService
+) -> None:
+    service.sources = [document(1, "a.md"), document(2, "b.md")]
+    for is_pinned in (True, False):
+        shown = handlers.pin_document(event(id=1, is_pinned=is_pinned))
+        (folder,) = shown["folders"]
+        assert [one["is_pinned"] for one in folder["documents"]] == [is_pinned, False]
+    for data in ({"id": 5, "is_pinned": True}, {"id": 1, "is_pinned": 1}, {"id": True}, 3):
+        with pytest.warns(UserWarning, match="no document 5|unexpected"):
+            assert is_skipped(handlers.pin_document(gr.EventData(None, data)))
+    assert not service.sources[0].is_pinned
+
+
 @pytest.mark.parametrize(
     ("data", "said"), [({"id": 5}, "no document 5"), ({"id": "1"}, "unexpected")]
 )

@@ -135,7 +135,7 @@ def test_documents_stand_by_the_folder_that_they_were_imported_from() -> None:
     ]
     assert shown[0]["length"] == "2 documents, 2 tokens"
     assert shown[0]["documents"][0] == {
-        "id": 1, "name": "b.md", "uri": "file:///a/b.md", "length": "1 token"
+        "id": 1, "name": "b.md", "uri": "file:///a/b.md", "length": "1 token", "is_pinned": False
     }  # fmt: skip
     assert [folder["can_update"] for folder in shown] == [True, True, True, False, False, True]
 

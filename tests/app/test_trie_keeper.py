@@ -335,6 +335,21 @@ class TestBudget:
         assert keeper.trie.sequence_ids == set(ids.values())
         assert keeper.left_out.num_tokens == 10_000
 
+    def test_what_is_pinned_while_it_is_left_out_comes_back(
+        self, keeper: TrieKeeper, ids: dict[str, int]
+    ) -> None:
+        """It was left out until there was room for everything."""
+        keeper.budget_bytes = 10_000
+        tidied(keeper)
+        source_id = keeper._database.sequences.get(ids["document"]).source_id
+        keeper._database.sources.pin(source_id, True)
+        tidied(keeper)
+        assert keeper.trie.sequence_ids == {ids["document"], ids["pinned"]}
+        assert keeper.left_out.num_sequences == 2
+        keeper._database.sources.pin(source_id, False)
+        tidied(keeper)
+        assert keeper.trie.sequence_ids == {ids["pinned"]}
+
     def test_once_room_was_made_an_answer_pushes_nothing_out(
         self, database: Database, keeper: TrieKeeper, ids: dict[str, int]
     ) -> None:

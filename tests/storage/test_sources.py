@@ -109,6 +109,20 @@ def test_a_failure_in_the_middle_of_a_document_leaves_nothing_of_it(db: Database
     check_index(db)
 
 
+def test_a_document_is_pinned_until_it_is_not(db: Database, tokenizer_id: int) -> None:
+    source_id, (sequence_id,) = add(db, tokenizer_id, "a.txt", "text")
+    for is_pinned in (True, False):
+        db.sources.pin(source_id, is_pinned)
+        assert db.sources.get(source_id).is_pinned is is_pinned
+        assert db.sequences.to_index(tokenizer_id) == [
+            (sequence_id, "document", 1, is_pinned, False)
+        ]
+    db.deletions.hide_documents([source_id])
+    for gone in (source_id, 99):
+        with pytest.raises(RecordNotFoundError):
+            db.sources.pin(gone, True)
+
+
 def test_an_empty_document_has_no_sequence(db: Database, tokenizer_id: int) -> None:
     source_id, sequence_ids = add(db, tokenizer_id, "empty.txt", "")
     assert sequence_ids == []
