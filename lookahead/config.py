@@ -112,6 +112,11 @@ class SamplingConfig:
         return self.temperature < _SMALLEST_TEMPERATURE
 
     @property
+    def has_choice(self) -> bool:
+        """Whether noise decides anything: not where greedy, or where one token alone is kept."""
+        return not self.is_greedy and self.top_k != 1 and self.top_p > 0.0 and self.min_p < 1.0
+
+    @property
     def is_filtered(self) -> bool:
         """Whether top-k, top-p or min-p leave tokens out."""
         return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0

@@ -11,12 +11,22 @@ from collections.abc import Sequence
 
 from lookahead.noise import position_key, token_uniform
 
-__all__ = ["Foresight"]
+__all__ = ["Foresight", "strength_at"]
 
 # How much of a token's noise to believe, in [0, 1). 0: its prior says all; near 1: the prior is the
 # model's own probability and the noise decides. The likeliest value at 1,620 places of answers
 # sampled at temperature 0.8 (docs/lab-log.md).
 STRENGTH = 0.4
+_MEASURED_TEMPERATURE = 0.8
+
+
+def strength_at(temperature: float) -> float:
+    """How much of the noise to believe at a temperature.
+
+    It was measured at 0.8 alone. Below, it falls linearly to nothing, as the noise decides less and
+    less beside logits divided by less and less; above, it stays.
+    """
+    return STRENGTH * min(1.0, temperature / _MEASURED_TEMPERATURE)
 
 
 class Foresight:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from lookahead.config import SamplingConfig
-from lookahead.foresight import Foresight
+from lookahead.foresight import Foresight, strength_at
 from lookahead.noise import argmax_with_noise
 
 __all__ = ["LogitsProcessor", "TokenSampler", "in_float64", "likeliest", "penalized"]
@@ -29,6 +29,8 @@ _FLOORS = (
     14.0,
     math.inf,
 )  # how far below the best score the likeliest are looked for, in turn
+
+_LEAST_STRENGTH = 0.01  # noise believed less than this is not worth asking
 
 
 class TokenSampler:
@@ -56,6 +58,7 @@ class TokenSampler:
         self._token_ids = np.arange(vocab_size, dtype=np.uint64)
         self._is_seen = np.zeros(vocab_size, np.bool_)  # among the committed tokens
         self._num_seen = 0
+        self._strength = strength_at(config.temperature) if config.has_choice else 0.0
         self.seed: int | None = None
         if not config.is_greedy:
             # 53 bits survive JSON and SQLite; a seed given by the caller is used as it is.
@@ -94,8 +97,10 @@ class TokenSampler:
         return int(token_ids[argmax_with_noise(self.seed, position, token_ids, scores)])
 
     def foresight(self, position: int) -> Foresight | None:
-        """What is known of the noise at a position and behind it; None where there is none."""
-        return None if self.seed is None else Foresight(self.seed, position)
+        """What is known of the noise at a position and behind it; None where it decides nothing."""
+        if self.seed is None or self._strength < _LEAST_STRENGTH:
+            return None
+        return Foresight(self.seed, position, self._strength)
 
     def _penalized(
         self, scores: FloatArray, committed: IntArray, path: Sequence[int]

@@ -284,4 +284,30 @@ def test_foresight_is_of_the_same_noise() -> None:
     assert hits > 195  # the prior alone has 0.5 of 199
     assert surest_hits > 130
     assert sum(foresight.reweigh(3, [1, 4], [0.2, 0.3])) < 1.0
-    assert TokenSampler(SamplingConfig(), 5).foresight(40) is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"temperature": 0.0},
+        {"temperature": 0.01},
+        {"temperature": 0.8, "top_k": 1},
+        {"temperature": 0.8, "top_p": 0.0},
+        {"temperature": 0.8, "min_p": 1.0},
+    ],
+)
+def test_noise_that_decides_nothing_weighs_no_draft(setting: dict[str, float]) -> None:
+    """Drafts followed noise where the likeliest token was taken anyway."""
+    config = SamplingConfig(seed=17, **setting)  # type: ignore[arg-type]
+    assert TokenSampler(config, 5).foresight(40) is None
+
+
+def test_noise_weighs_less_where_it_decides_less() -> None:
+    """It weighed at every temperature what it was measured to weigh at 0.8."""
+
+    def moved(temperature: float) -> float:
+        foresight = TokenSampler(SamplingConfig(temperature, 17), 5).foresight(40)
+        assert foresight is not None
+        return abs(foresight.reweigh(1, [1, 2], [0.4, 0.4])[0] - 0.4)
+
+    assert 0 < moved(0.1) < moved(0.4) < moved(0.8) == moved(1.5)
