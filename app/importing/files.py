@@ -162,11 +162,16 @@ def _walk(root: Path) -> Iterator[FoundFile | SkippedFile]:
 
 
 def _reason_against_folder(path: Path, root: Path) -> SkippedFile | None:
-    if os.path.islink(path):  # unlike Path.is_symlink, false where the path cannot be looked at
+    if os.path.islink(path) or _leads_elsewhere(path):
         return _refuse_link(path, root)
     if path.name.lower() in _TOOL_FOLDERS:
         return SkippedFile(path, _TOOLS_REASON)
     return None
+
+
+def _leads_elsewhere(path: Path) -> bool:
+    """Whether a folder of a resolved path is another: a junction of Windows is no link."""
+    return os.path.normcase(os.path.realpath(path)) != os.path.normcase(path)
 
 
 def _judge(path: Path, root: Path) -> FoundFile | SkippedFile:

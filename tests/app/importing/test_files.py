@@ -81,6 +81,26 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     }
 
 
+@needs_links
+def test_folders_that_lead_elsewhere_without_being_links_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A junction of Windows is such a folder, and was walked through."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key.txt").write_text("secret")
+    folder = tmp_path / "folder"
+    (folder / "plain").mkdir(parents=True)
+    (folder / "plain" / "own.txt").write_text("own")
+    (folder / "junction").symlink_to(tmp_path / "secret")
+    (folder / "plain" / "loop").symlink_to(folder)
+    monkeypatch.setattr(files.os.path, "islink", lambda _: False)
+    assert found_names(folder) == ["plain/own.txt"]
+    assert reasons(folder) == {
+        "junction": "a link that leads out of the folder",
+        "loop": "a link to what is in the folder already",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
