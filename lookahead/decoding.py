@@ -70,7 +70,8 @@ def generate(
         drafter: drafts instead of the Trie.
         process_logits: changes the logits before a token is chosen; see `TokenSampler`.
         stop: called with the tokens emitted so far after each of them; returns how many to keep
-            when the answer ends here, else None.
+            when the answer ends here, else None. It is asked when a step is done: the tokens of
+            an accepted branch behind the end were chosen by then, and are cut.
         is_cancelled: asked between forwards.
         observe: add prompt and answer to the Trie as one history sequence at the end.
 
@@ -275,7 +276,11 @@ class _Answer:
     def _accept(self, draft: DraftTree, logits: torch.Tensor) -> Acceptance:
         """Follow the model's own choices from the root while the draft carries them."""
         committed = self.session.request.token_ids
-        return accept(draft, lambda node, path: self._sampler.choose(logits[node], committed, path))
+        return accept(
+            draft,
+            lambda node, path: self._sampler.choose(logits[node], committed, path),
+            self._end_ids,
+        )
 
     def _commit(self, acceptance: Acceptance) -> tuple[int, ...]:
         """Gather the KV of root and accepted nodes; append the accepted tokens and the bonus."""

@@ -2,8 +2,9 @@
 
     hf_model.generate(**inputs, max_new_tokens=64, custom_generate=lookahead.generate_hf, trie=trie)
 
-The library prepares inputs, logits processors and stopping criteria; our loop asks them exactly as
-its own loop does, once per emitted token along the true path.
+The library prepares inputs, logits processors and stopping criteria; our loop asks them as its own
+loop does, once per token along the true path. Processors are asked for a whole accepted branch
+before the criteria are: where these end the answer inside it, those have seen a few tokens more.
 """
 
 from collections.abc import Callable, Sequence

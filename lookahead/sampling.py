@@ -2,7 +2,7 @@
 
 The same seed gives the same token at a position whatever was drafted, since no random draw is
 spent on rows that are not looked at (the Gumbel-max trick; see `lookahead.noise`). Knows nothing of
-drafts or sessions. Called by the decode loop once per emitted token.
+drafts or sessions. Called by the decode loop once per token of the true path.
 """
 
 import math
@@ -44,7 +44,8 @@ class TokenSampler:
         config: see `SamplingConfig`.
         vocab_size: number of logits.
         process: changes the logits first; it is given all tokens before the position, the true
-            path and never a rejected draft, once per emitted token and in order.
+            path and never a rejected draft, once per token chosen and in order: those emitted, an
+            end token, and where a stop rule ends the answer inside an accepted branch, those cut.
 
     Attributes:
         seed: the seed in force, drawn when the configuration gives none; None where greedy.

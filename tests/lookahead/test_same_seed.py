@@ -4,15 +4,19 @@ Tokens are chosen along the true path, so the settings hold under drafting as wi
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import product
 
 import pytest
+import torch
 
 import lookahead
 from lookahead import DecodingConfig, FinishReason, SamplingConfig, Trie
 from lookahead.draft import DraftTree
+from lookahead.drafter import DraftLimits
 from lookahead.loaded_model import LoadedModel
+from lookahead.request_view import RequestView
 from lookahead.verify import Acceptance, accept
 from tests.lookahead.oracle_drafter import OracleDrafter
 from tests.lookahead.tiny_models import VOCAB_SIZE, tiny_model
@@ -77,7 +81,9 @@ def test_no_trie_changes_what_a_seed_says(setting: dict[str, float]) -> None:
     assert num_accepted > 2, "drafts must be accepted, or nothing was tested"
 
 
-def drafted_path(draft: DraftTree, choose: Callable[[int, Sequence[int]], int]) -> Acceptance:
+def drafted_path(
+    draft: DraftTree, choose: Callable[[int, Sequence[int]], int], end_ids: Collection[int]
+) -> Acceptance:
     """A walk that takes what was drafted before a node for what was said before it."""
     return accept(draft, lambda node, path: choose(node, [*path, *draft.token_ids[1 : node + 2]]))
 
@@ -113,6 +119,29 @@ def test_a_stop_id_ends_the_answer_where_plain_decoding_meets_it() -> None:
             finished = answer(model, sampling, stop_ids=[stop_id], **choices)
             assert (finished.token_ids, finished.reason) == (expected, FinishReason.STOP)
             assert finished.stats.num_end_tokens == 1
+
+
+def test_logits_behind_a_stop_id_are_never_looked_at() -> None:
+    """A drafter that drafts through an end had processors asked for tokens that no answer has."""
+
+    class Heedless(OracleDrafter):
+        def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+            return super().draft(request, replace(limits, excluded_ids=frozenset()))
+
+    model = tiny_model("llama")
+    sampling = SamplingConfig(temperature=1.2, seed=4)
+    whole = answer(model, sampling).token_ids
+    for stop_id in dict.fromkeys(whole):
+        lengths: list[int] = []
+
+        def look(prefix: Sequence[int], logits: torch.Tensor, seen=lengths) -> torch.Tensor:
+            seen.append(len(prefix))
+            return logits
+
+        drafter = Heedless([*PROMPT, *whole], VOCAB_SIZE, stop_id)
+        answer(model, sampling, drafter=drafter, process_logits=look, stop_ids=[stop_id])
+        end = len(PROMPT) + whole.index(stop_id)
+        assert lengths == list(range(len(PROMPT), end + 1))
 
 
 def test_without_a_sampling_the_models_own_defaults_hold() -> None:

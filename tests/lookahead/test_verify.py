@@ -60,3 +60,9 @@ def test_the_walk_asks_once_per_emitted_token_and_tells_the_true_path() -> None:
 
     accept(FORKED, choose)
     assert asked == [(0, ()), (4, (2,)), (5, (2, 3))]
+
+
+def test_nothing_is_chosen_behind_an_end_token() -> None:
+    """A logits processor was asked for tokens that no answer has."""
+    acceptance = accept(FORKED, lambda node, path: {0: 2, 4: 3}[node], end_ids={3})
+    assert (acceptance.nodes, acceptance.token_ids) == ((4,), (2, 3))
