@@ -283,7 +283,8 @@ class _Replayed:
         draft = self._draft(num_chosen)
         drafted = time.thread_time()
         acceptance = accept(draft, lambda _, path: self._answer_ids[num_chosen + len(path)])
-        self._request.append(acceptance.token_ids, TokenSource.OUTPUT)
+        emitted = [token for token in acceptance.token_ids if token not in self._excluded_ids]
+        self._request.append(emitted, TokenSource.OUTPUT)
         top_ids = None
         if self._drafter.reads_rows:
             top_ids = self._top_ids(draft, acceptance, self._prompt_length + num_chosen - 1)
