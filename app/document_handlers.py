@@ -5,6 +5,7 @@ Knows the service and the presenters, not the layout. `app.documents_tab` wires 
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from app.page_errors import RefusedInputError, shows_errors
 from app.panel_handlers import PanelHandlers
 from app.paths import expanded
 from app.payloads import checked_flag, checked_number, checked_text
+from app.services.errors import ServiceError
 from app.tab_view import TabView
 from app.uploads import UploadError, Uploads
 
@@ -66,7 +68,13 @@ class DocumentHandlers:
             folder, skipped = self._uploads.take(checked_text(event._data, "batch"))
         except UploadError as error:
             raise RefusedInputError(str(error)) from error
-        self._last_import = self._service.import_uploads(folder, skipped, is_deeper=bool(is_deeper))
+        try:
+            self._last_import = self._service.import_uploads(
+                folder, skipped, is_deeper=bool(is_deeper)
+            )
+        except ServiceError:  # the page cannot ask once more
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     @shows_errors(0)
     def cancel_import(self) -> None:

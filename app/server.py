@@ -5,6 +5,7 @@ brings the settings and an open socket. Gradio takes seconds to import, so it is
 when a server starts.
 """
 
+import contextlib
 import logging
 import socket
 import threading
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp
 
 from app import __version__, security
 from app.settings import Settings
+from app.upload_folder import upload_folder
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
@@ -38,35 +40,41 @@ def serve(settings: Settings, listening_socket: socket.socket, say: Callable[[st
     Raises:
         KeyboardInterrupt: it was interrupted, and everything was closed in order.
     """
-    with security.private_temporary_folder() as temporary_folder:
+    with (
+        security.private_temporary_folder() as temporary_folder,
+        contextlib.ExitStack() as ending,
+    ):
         security.prepare_environment(Path(temporary_folder))
         from app.services.chat_service import ChatService
         from app.services.views import ServiceConfig
 
         service = ChatService(ServiceConfig(**settings.service_values()))
-        try:
-            application = create_application(service, settings)
-            address = _address(listening_socket)
+        uploads_folder = ending.enter_context(
+            upload_folder(settings.data_dir, otherwise=Path(temporary_folder) / "uploads")
+        )
+        ending.callback(service.close)  # before the folder goes that it may be reading
+        application = create_application(service, settings, uploads_folder)
+        address = _address(listening_socket)
 
-            def started() -> None:
-                say(f"Lookahead Chat is at {address} (Ctrl-C ends it)")
-                service.start()
-                if settings.open_browser:
-                    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+        def started() -> None:
+            say(f"Lookahead Chat is at {address} (Ctrl-C ends it)")
+            service.start()
+            if settings.open_browser:
+                threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
 
-            config = uvicorn.Config(application, log_config=None, timeout_keep_alive=30)
-            _Server(config, started).run(sockets=[listening_socket])
-        finally:
-            service.close()
+        config = uvicorn.Config(application, log_config=None, timeout_keep_alive=30)
+        _Server(config, started).run(sockets=[listening_socket])
 
 
-def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
+def create_application(service: "ChatService", settings: Settings, uploads_folder: Path) -> ASGIApp:
     """Page and API behind the security middleware.
 
     `security.prepare_environment` must have been called before: gradio reads it when imported.
+
+    Args:
+        uploads_folder: where uploads are received.
     """
     import gradio as gr
-    from gradio.utils import get_upload_folder
 
     from app.api import api_router
     from app.compare_handlers import CompareHandlers
@@ -84,7 +92,7 @@ def create_application(service: "ChatService", settings: Settings) -> ASGIApp:
         title="Lookahead Chat", version=__version__, openapi_url=None, docs_url=None, redoc_url=None
     )
     application.include_router(api_router(service))
-    uploads = Uploads(Path(get_upload_folder()) / "documents")
+    uploads = Uploads(uploads_folder, is_importing=lambda: service.running_import() is not None)
     application.include_router(upload_router(uploads))
     handlers = PageHandlers(service)
     gr.mount_gradio_app(

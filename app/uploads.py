@@ -15,7 +15,7 @@ import shutil
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,11 +67,19 @@ class Uploads:
     Args:
         folder: where they are put; private to this user.
         limits: how large a file may be.
+        is_importing: whether an import runs, so that what came could not be imported.
     """
 
-    def __init__(self, folder: Path, limits: ReadingLimits | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: ReadingLimits | None = None,
+        *,
+        is_importing: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._folder = folder
         self._limits = limits or ReadingLimits()
+        self._is_importing = is_importing
         self._batches: OrderedDict[str, _Batch] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -79,8 +87,10 @@ class Uploads:
         """A new batch: its id, and the indexes of the files that are wanted.
 
         Raises:
-            UploadError: there are too many, or the disk is too small.
+            UploadError: there are too many, the disk is too small, or an import runs.
         """
+        if self._is_importing():
+            raise UploadError("An import is running. Wait for it, or cancel it.")
         if len(files) > _MAX_FILES:
             raise UploadError(
                 f"These are {len(files):,} files; at most {_MAX_FILES:,} can be uploaded at once. "

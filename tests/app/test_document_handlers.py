@@ -12,6 +12,7 @@ from app import document_handlers as handlers_module
 from app.document_handlers import DocumentHandlers
 from app.importing import SkippedFile
 from app.panel_handlers import PanelHandlers
+from app.services.errors import BusyError
 from app.services.import_requests import ImportRequest
 from app.tab_view import TabView
 from app.uploads import Uploads
@@ -199,6 +200,23 @@ def test_uploaded_files_are_imported_with_what_was_not_wanted(
     for data in ({"batch": batch}, {"batch": 3}, {}):
         with pytest.warns(UserWarning, match="Choose the files again|unexpected"):
             handlers.import_uploads(False, event(**data))
+
+
+def test_uploaded_files_that_cannot_be_imported_now_are_not_left_lying_about(
+    handlers: DocumentHandlers,
+    service: ScriptedService,
+    uploads: Uploads,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def busy(*_: Any, **__: Any) -> None:
+        raise BusyError("An import is running.")
+
+    batch, _ = uploads.begin([("a.md", 5)])
+    monkeypatch.setattr(service, "import_uploads", busy)
+    with pytest.warns(UserWarning, match="An import is running"):
+        handlers.import_uploads(False, event(batch=batch))
+    assert list((tmp_path / "uploads").iterdir()) == []
 
 
 def test_an_import_that_was_not_finished_is_offered_and_gone_on_with(

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from app import uploads as uploads_module
 from app.importing import ReadingLimits
-from app.uploads import Uploads, upload_router
+from app.uploads import UploadError, Uploads, upload_router
 
 ADDRESS = "/documents/uploads"
 
@@ -195,6 +195,12 @@ def test_an_upload_that_is_given_up_leaves_nothing(client: TestClient, tmp_path:
 def test_uploads_that_are_never_imported_make_room(client: TestClient, tmp_path: Path) -> None:
     batches = [begin(client, ("a.md", 5))["batch"] for _ in range(10)]
     assert sorted(path.name for path in (tmp_path / "uploads").iterdir()) == sorted(batches[-8:])
+
+
+def test_nothing_is_taken_that_could_not_be_imported(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path, is_importing=lambda: True)
+    with pytest.raises(UploadError, match="An import is running"):
+        uploads.begin([("a.md", 5)])
 
 
 def test_too_many_or_too_much_is_refused_with_what_to_do(

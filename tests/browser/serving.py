@@ -28,7 +28,8 @@ def served(service: Any, data_dir: Path) -> Iterator[str]:
             patch.setenv(name, "")  # so that it is as before afterwards
         security.prepare_environment(Path(folder))
         settings = dataclasses.replace(Settings(), data_dir=data_dir)
-        application = server.create_application(service, settings)
+        uploads = data_dir / "uploads" / "of-this-test"
+        application = server.create_application(service, settings, uploads)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             running = uvicorn.Server(uvicorn.Config(application, log_config=None))
             thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})

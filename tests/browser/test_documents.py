@@ -107,7 +107,7 @@ def test_chosen_files_are_uploaded_and_imported(site: Site, tmp_path: Path) -> N
     (uploaded,) = site.service.uploaded_paths
     assert uploaded.name == note.name
     assert uploaded.read_text(encoding="utf-8") == note.read_text(encoding="utf-8")
-    assert not uploaded.is_relative_to(note.parent / "data")
+    assert uploaded.is_relative_to(tmp_path / "data" / "uploads")
 
 
 def write_folder(tmp_path: Path) -> Path:
