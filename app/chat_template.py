@@ -29,14 +29,14 @@ class Quote:
 
     Args:
         is_passage: whether they are a document's.
-        sequence_id: the sequence they are in; None: that is not known.
-        offset: of the first of them in it.
+        sequence_id: of the document; None: that is not known, or they are of none.
+        offset: of the first of them in it; None: they are not in it as they are.
     """
 
     token_ids: tuple[int, ...]
     is_passage: bool = False
     sequence_id: int | None = None
-    offset: int = 0
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

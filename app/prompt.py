@@ -6,6 +6,7 @@ Data alone. Made by the PromptBuilder and the answer task.
 from dataclasses import dataclass
 
 from app.chat_template import Quote
+from storage.records import UNKNOWN_OFFSET
 
 __all__ = ["PlacedQuote", "Prompt", "Turn"]
 
@@ -70,8 +71,11 @@ class Prompt:
         )
 
     def origin(self, index: int) -> tuple[int, int] | None:
-        """Sequence and offset in it of a token that a passage quotes; None where not known."""
+        """Sequence of a quoted token, and its offset in it or UNKNOWN_OFFSET; None: not known."""
         for placed in self.quotes:
-            if placed.start <= index < placed.end and placed.quote.sequence_id is not None:
-                return placed.quote.sequence_id, placed.quote.offset + index - placed.start
+            quote = placed.quote
+            if placed.start <= index < placed.end and quote.sequence_id is not None:
+                if quote.offset is None:
+                    return quote.sequence_id, UNKNOWN_OFFSET
+                return quote.sequence_id, quote.offset + index - placed.start
         return None

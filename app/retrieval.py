@@ -76,20 +76,26 @@ class Retrieval:
     def _quotes(self, passages: Sequence[DocumentPassage]) -> Iterator[Quote]:
         opening = _OPENING
         for number, passage in enumerate(passages, 1):
-            yield Quote(tuple(self._encode(opening + _header(number, passage))))
+            header = tuple(self._encode(opening + _header(number, passage)))
+            # its name is the document's, too: what is drafted from it goes with the document
+            sequence_id = self._database.passages.sequence_of(passage.source_id)
+            yield Quote(header, sequence_id=sequence_id)
             token_ids = tuple(self._encode(passage.text))
-            yield self._placed(token_ids, passage)
+            yield self._placed(token_ids, passage, sequence_id)
             opening = _GAP
         yield Quote(tuple(self._encode(_GAP + _CLOSING)))
 
-    def _placed(self, token_ids: tuple[int, ...], passage: DocumentPassage) -> Quote:
+    def _placed(
+        self, token_ids: tuple[int, ...], passage: DocumentPassage, any_sequence_id: int | None
+    ) -> Quote:
         """The passage with its place among its document's tokens, where it stands there as it is.
 
         Its first and last token may be others there, since the text went on.
         """
+        unplaced = Quote(token_ids, is_passage=True, sequence_id=any_sequence_id)
         core = np.asarray(token_ids[1:-1], np.int32)
         if not len(core):
-            return Quote(token_ids, is_passage=True)
+            return unplaced
         share = passage.start / max(1, self._num_characters(passage))
         sequences = self._database.passages.sequences_of(passage.source_id, self._tokenizer_id)
         for sequence_id, num_tokens in sequences:
@@ -105,7 +111,7 @@ class Retrieval:
                 return Quote(
                     token_ids, is_passage=True, sequence_id=sequence_id, offset=start + found - 1
                 )
-        return Quote(token_ids, is_passage=True)
+        return unplaced
 
     def _num_characters(self, passage: DocumentPassage) -> int:
         try:

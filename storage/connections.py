@@ -39,12 +39,16 @@ class Connections:
 
     Args:
         is_in_memory: there is no file; all is gone when it is closed.
+
+    Attributes:
+        path, is_in_memory: as given.
     """
 
     def __init__(
         self, path: Path, migrations: Sequence[Migration], *, is_in_memory: bool = False
     ) -> None:
         self.path = path
+        self.is_in_memory = is_in_memory
         self._memory_name = f"file:/{uuid.uuid4().hex}?vfs=memdb" if is_in_memory else ""
         self._lock = threading.Lock()
         self._by_thread: dict[threading.Thread, Connection] = {}

@@ -11,22 +11,30 @@ import json
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
-from storage.records import ERASED_TOKEN_ID
+from storage.records import ERASED_TOKEN_ID, DraftOrigin, StepRecord
 
-__all__ = ["Erasures", "delete_conversations", "delete_sources", "rebuild_index"]
+__all__ = [
+    "Erasures",
+    "delete_conversations",
+    "delete_sources",
+    "erased_token_ids",
+    "rebuild_index",
+    "without_purged",
+]
 
 logger = logging.getLogger(__name__)
 
 PAGE_LENGTH = 1_000  # steps looked at in one go
-ORIGIN = re.compile(r"\[(\d+),\d+\]")  # a node's sequence and offset
+ORIGIN = re.compile(r"\[(\d+),-?\d+\]")  # a node's sequence and offset
 
 
 class Erasures:
@@ -184,13 +192,59 @@ def without_sequences(
 
     Accepted ones stay: they are words of the answer.
     """
-    token_ids = list(draft["token_ids"])
-    for node, (parent, origin) in enumerate(zip(draft["parents"], draft["origins"], strict=True)):
-        is_taken = isinstance(origin, list) and origin[0] in sequence_ids
-        is_below = parent >= 0 and token_ids[parent] == ERASED_TOKEN_ID
-        if node not in accepted_nodes and (is_taken or is_below):
-            token_ids[node] = ERASED_TOKEN_ID
+    are_taken = [
+        isinstance(origin, list) and origin[0] in sequence_ids for origin in draft["origins"]
+    ]
+    token_ids = erased_token_ids(draft["token_ids"], draft["parents"], are_taken, accepted_nodes)
     return {**draft, "token_ids": token_ids}
+
+
+def erased_token_ids(
+    token_ids: Iterable[int],
+    parents: Sequence[int],
+    are_taken: Sequence[bool],
+    accepted_nodes: Collection[int],
+) -> list[int]:
+    """The nodes' ids, of those taken from what is gone, and below them, none but accepted ones."""
+    erased = [int(token_id) for token_id in token_ids]
+    for node, parent in enumerate(parents):
+        is_below = parent >= 0 and erased[parent] == ERASED_TOKEN_ID
+        if node not in accepted_nodes and (are_taken[node] or is_below):
+            erased[node] = ERASED_TOKEN_ID
+    return erased
+
+
+def without_purged(connection: Connection, steps: Sequence[StepRecord]) -> Sequence[StepRecord]:
+    """Steps to be written, without what was drafted from sequences that were purged meanwhile.
+
+    Another program may have purged them, or the answer stood in memory for long: nobody would look
+    at its drafts again.
+    """
+    named = {
+        origin[0] for step in steps for origin in step.draft.origins if isinstance(origin, tuple)
+    }
+    gone = frozenset(
+        row[0]
+        for row in connection.execute(
+            "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM sequences)"
+            " AND value <= (SELECT seq FROM sqlite_sequence WHERE name = 'sequences')",
+            [as_json(named)],
+        )
+    )
+    return [without_gone(step, gone) for step in steps] if gone else steps
+
+
+def without_gone(step: StepRecord, sequence_ids: Collection[int]) -> StepRecord:
+    """A step without what was drafted from these sequences; see `without_sequences`."""
+
+    def is_taken(origin: DraftOrigin) -> bool:
+        return isinstance(origin, tuple) and int(origin[0]) in sequence_ids
+
+    draft = step.draft
+    token_ids = erased_token_ids(
+        draft.token_ids, draft.parents, [*map(is_taken, draft.origins)], step.accepted_nodes
+    )
+    return replace(step, draft=replace(draft, token_ids=tuple(token_ids)))
 
 
 def copies_of(path: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
 from storage.conversations import not_found as no_such_chat
+from storage.erasures import without_purged
 from storage.errors import RecordExistsError, RecordNotFoundError
 from storage.generations import replace_generation
 from storage.integrity import checksum, is_whole
@@ -132,6 +133,7 @@ class Messages:
                 )
             if generation is not None:
                 assert not generation.reason, "an answer that goes on has no reason to end"
+                steps = self._without_purged(connection, steps)
                 replace_generation(
                     connection, message_id, generation, steps, num_kept_steps=num_kept_steps
                 )
@@ -168,6 +170,7 @@ class Messages:
                 "UPDATE conversations SET updated_at = ? WHERE id = ?", [time, conversation_id]
             )
             if generation is not None:
+                steps = self._without_purged(connection, steps)
                 replace_generation(connection, message_id, generation, steps)
             if sequence is None or not len(sequence.token_ids):
                 return None
@@ -179,6 +182,12 @@ class Messages:
                 token_ids=sequence.token_ids,
                 message_id=message_id,
             )
+
+    def _without_purged(
+        self, connection: Connection, steps: Sequence[StepRecord]
+    ) -> Sequence[StepRecord]:
+        """The sequences that a draft names are the file's, so in memory they are not known."""
+        return steps if self._connections.is_in_memory else without_purged(connection, steps)
 
     def recover_interrupted(self) -> int:
         """Mark answers that an ended process left "streaming" as "stopped"; returns how many.

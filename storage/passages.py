@@ -100,6 +100,13 @@ class Passages:
         )
         return [(row["id"], row["num_tokens"]) for row in rows]
 
+    def sequence_of(self, source_id: int) -> int | None:
+        """Any sequence of a document, under whatever tokenizer; None: it has none."""
+        row = self._connections.row(
+            "SELECT id FROM shown_sequences WHERE source_id = ? ORDER BY id LIMIT 1", [source_id]
+        )
+        return None if row is None else int(row["id"])
+
     def find(self, question: str, *, limit: int = 10) -> list[DocumentPassage]:
         """The passages that hold most of a question's words, best first; none overlap.
 

@@ -13,6 +13,7 @@ from storage.token_blobs import TokenIds
 
 __all__ = [
     "ERASED_TOKEN_ID",
+    "UNKNOWN_OFFSET",
     "AnswerStatus",
     "AnswerTotals",
     "Conversation",
@@ -42,6 +43,8 @@ SourceKind = Literal["history", "document"]
 DeletedKind = Literal["conversation", "document"]
 
 ERASED_TOKEN_ID = -1  # of a drafted token that was taken from something deleted since
+
+UNKNOWN_OFFSET = -1  # of a drafted token that is a sequence's, or its document's, but not as it is
 
 # (sequence id, offset in it) for history and documents; a position of the conversation's own
 # tokens for prompt and output; None for what has no place (recycled, the root)

@@ -11,6 +11,7 @@ from app.services.views import AnswerNumbers, ChatMessage
 from lookahead.draft import DraftTree, TokenSource, quoted_position
 from lookahead.events import GenerationStats, StepDone
 from lookahead.trie import Trie
+from storage.erasures import erased_token_ids
 from storage.records import (
     DocumentPassage,
     DraftOrigin,
@@ -40,11 +41,24 @@ def step_record(
 ) -> StepRecord:
     """A step as it is saved, each drafted token with its place in a sequence of the database.
 
+    A rejected token whose place is not there any more is left out: what it was taken from may be
+    deleted.
+
     Args:
         text_lengths: characters that each of its tokens completed.
         quoted: sequence and offset of a prompt's token that is quoted from a document.
     """
     draft = step.draft
+    origins: list[DraftOrigin] = []
+    are_gone = []
+    for node in range(draft.width):
+        try:
+            origins.append(_origin(draft, node, trie, quoted))
+            are_gone.append(False)
+        except KeyError:  # forgotten since it was drafted
+            origins.append(None)
+            are_gone.append(True)
+    token_ids = erased_token_ids(draft.token_ids, draft.parents, are_gone, step.accepted_nodes)
     return StepRecord(
         index=index,
         width=step.width,
@@ -54,11 +68,11 @@ def step_record(
         token_ids=step.token_ids,
         accepted_nodes=step.accepted_nodes,
         draft=DraftRecord(
-            token_ids=draft.token_ids,
+            token_ids=tuple(token_ids),
             parents=draft.parents,
             sources=tuple(source.value for source in draft.sources),
             probabilities=tuple(round(probability, 6) for probability in draft.probabilities),
-            origins=tuple(_origin(draft, node, trie, quoted) for node in range(draft.width)),
+            origins=tuple(origins),
         ),
         seconds=step.seconds,
         draft_seconds=step.draft_seconds,
@@ -88,18 +102,18 @@ def settled(steps: Sequence[StepRecord], text_lengths: Sequence[int]) -> tuple[S
 def _origin(
     draft: DraftTree, node: int, trie: Trie, quoted: Callable[[int], tuple[int, int] | None]
 ) -> DraftOrigin:
+    """Raises KeyError where nobody could tell later whose the token was."""
     position = draft.positions[node]
     if position == -1:
         return None
     if position < 0:
-        in_prompt = quoted_position(position)
-        return quoted(in_prompt) or in_prompt
+        place = quoted(quoted_position(position))
+        if place is None:
+            raise KeyError(position)
+        return place
     if draft.sources[node] in (TokenSource.PROMPT, TokenSource.OUTPUT):
-        return position
-    try:
-        location = trie.locate(position)
-    except KeyError:  # forgotten since it was drafted
-        return None
+        return quoted(position) or position  # the name of a document, say, above its passage
+    location = trie.locate(position)
     return location.sequence_id, location.offset
 
 

@@ -15,6 +15,7 @@ from app.services.step_views import NodeView, PassageView, StepDetails, relative
 from app.services.text_stream import REPLACEMENT, token_texts
 from app.services.views import UNTITLED, AnswerSnapshot
 from storage import ERASED_TOKEN_ID, Database, DraftRecord, RecordNotFoundError, SequenceOrigin
+from storage.records import UNKNOWN_OFFSET
 
 __all__ = ["DELETED_LABEL", "StepReader", "label_of"]
 
@@ -41,8 +42,13 @@ class _Passage:
 
     def has_next(self, sequence_id: int, offset: int, is_accepted: bool) -> bool:
         """Whether a token there goes on with it."""
-        end = (self.sequence_id, self.offset + self.num_tokens, self.is_accepted)
-        return end == (sequence_id, offset, is_accepted)
+        end = self.offset + self.num_tokens if self.has_place else UNKNOWN_OFFSET
+        return (self.sequence_id, end, self.is_accepted) == (sequence_id, offset, is_accepted)
+
+    @property
+    def has_place(self) -> bool:
+        """Whether its tokens stand in the sequence as they are."""
+        return self.offset != UNKNOWN_OFFSET
 
 
 class StepReader:
@@ -128,7 +134,9 @@ class StepReader:
         try:
             origin = self._database.sequences.origin(passage.sequence_id)
             view = replace(
-                self._with_excerpt(deleted, is_chat=origin.kind != "document"),
+                self._with_excerpt(deleted, is_chat=origin.kind != "document")
+                if passage.has_place
+                else deleted,
                 label=label_of(origin),
                 conversation_id=origin.conversation_id,
             )

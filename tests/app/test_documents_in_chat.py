@@ -8,7 +8,8 @@ import pytest
 from app.services import ChatService
 from app.services.engine import GenerationRequest
 from lookahead.draft import DraftTree, TokenSource, quoted_position
-from storage import Database, RecordNotFoundError
+from storage import ERASED_TOKEN_ID, Database, RecordNotFoundError
+from storage.records import UNKNOWN_OFFSET
 from tests.app.asking import OPTIONS, WAIT, Start, answered, prompt_text, wait_for
 from tests.app.scripted_engine import END, ScriptedEngine, ScriptedModel
 
@@ -218,7 +219,47 @@ def test_a_passage_that_its_document_s_tokens_do_not_hold_is_quoted_all_the_same
     chat = ask(service, "What do wasps build?", on=True)
     assert quoted_text(engine) == [text.strip()]
     step = service.saved_answer(service.messages(chat)[1].id).steps[0]
-    assert isinstance(step.draft.origins[1], int), "a place in this conversation"
+    sequence_id = database.sequences.ids(1)[0]
+    assert step.draft.origins[1] == (sequence_id, UNKNOWN_OFFSET), "it goes with its document"
+    details = service.step_details(service.messages(chat)[1].id, 0)
+    (passage,) = [p for p in details.passages if p.is_accepted]
+    assert (passage.label, passage.run, passage.num_tokens) == ("wasps.md", "", 5)
+
+
+def test_a_draft_from_a_document_s_name_goes_with_the_document(
+    service: ChatService,
+    engine: PassageEngine,
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stands above the passage in the prompt, and counted as the chat's own words."""
+    source_id = imported(service, tmp_path)
+    monkeypatch.setattr(PassageEngine, "draft", drafts_the_name)
+    chat = ask(service, QUESTION, on=True)
+    answer_id = service.messages(chat)[1].id
+    name = service.saved_answer(answer_id).steps[0].draft
+    assert bytes(name.token_ids[-7:]) == b"bees.md"
+    database.sources.delete(source_id)
+    assert database.erasures.finish(lambda _: True)
+    generation = database.generations.for_message(answer_id)
+    assert generation is not None
+    assert generation.id is not None
+    step = database.generations.list_steps(generation.id)[0]
+    assert step.draft.token_ids[-7:] == (ERASED_TOKEN_ID,) * 7
+
+
+def drafts_the_name(engine: PassageEngine, root: int, accepted: list[int]) -> DraftTree:
+    assert engine.request is not None
+    start = bytes(i % 256 for i in engine.request.prompt_ids).index(b"bees.md")
+    width = len(accepted) + 8
+    return DraftTree(
+        token_ids=(root, *accepted, *b"bees.md"),
+        parents=(-1, *range(len(accepted)), 0, *range(len(accepted) + 1, width - 1)),
+        sources=(TokenSource.MODEL, *[TokenSource.PROMPT] * (width - 1)),
+        probabilities=(1.0, *[0.5] * (width - 1)),
+        positions=(-1, *range(3, 3 + len(accepted)), *range(start, start + 7)),
+    )
 
 
 def test_the_switch_of_a_chat_that_is_gone_is_told(service: ChatService) -> None:

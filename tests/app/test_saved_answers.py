@@ -13,10 +13,10 @@ from app.panel_presenter import PanelPresenter
 from app.services import AnswerSnapshot, ChatService, ServiceConfig, answering
 from app.services.recording import settled, step_record
 from app.services.transcript import Transcript
-from lookahead.draft import DraftTree
+from lookahead.draft import DraftTree, TokenSource
 from lookahead.events import Finished, FinishReason, GenerationStats, PrefillDone, StepDone
 from lookahead.trie import Trie
-from storage import Database, RecordNotFoundError, StepRecord
+from storage import ERASED_TOKEN_ID, Database, RecordNotFoundError, StepRecord
 from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
 from tests.app.panel_values import panel_value
 from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine, ScriptedModel
@@ -198,6 +198,24 @@ def test_tokens_that_a_stop_string_took_back_leave_the_steps() -> None:
     assert [step.token_ids for step in steps] == [(ord("o"),), ()]
     assert [step.text_lengths for step in steps] == [(1,), ()]
     assert steps[0].accepted_length == 4, "what the model accepted stays what it was"
+
+
+def test_what_is_forgotten_between_draft_and_record_is_not_recorded() -> None:
+    """It was, without the place that tells whose it is, and outlived every purge."""
+    draft = DraftTree(
+        token_ids=(1, 50, 51, 52, 53),
+        parents=(-1, 0, 1, 0, 3),
+        sources=(TokenSource.MODEL, *[TokenSource.DOCUMENT] * 2, *[TokenSource.RECYCLED] * 2),
+        probabilities=(1.0,) * 5,
+        positions=(-1, 7, 8, -1, -1),
+    )
+    accepted = StepDone((50, 9), 1, (1,), 5, 16, draft, 2, 0.1, 0.0)
+    kept = step_record(0, accepted, [1, 1], Trie()).draft
+    assert kept.token_ids == (1, 50, ERASED_TOKEN_ID, 52, 53)
+    rejected = StepDone((9,), 0, (), 5, 16, draft, 2, 0.1, 0.0)
+    assert step_record(0, rejected, [1], Trie()).draft.token_ids[1:3] == (ERASED_TOKEN_ID,) * 2
+    quoted = replace(rejected, draft=replace(draft, positions=(-1, -9, -10, -1, -1)))
+    assert step_record(0, quoted, [1], Trie()).draft.token_ids[1:3] == (ERASED_TOKEN_ID,) * 2
 
 
 def step_done(token_ids: list[int]) -> StepDone:

@@ -53,7 +53,9 @@ def test_the_whole_tree_is_told_with_what_was_rejected(start: Start) -> None:
     details = service.step_details(last_answer(service, answered(service, "x")), 0)
     assert [node.parent for node in details.nodes] == [-1, 0, 1, 0]
     assert [node.is_accepted for node in details.nodes] == [False, True, True, False]
-    assert [node.text for node in details.nodes] == ["N", "#195", "é", "\t"]
+    assert [node.text for node in details.nodes] == ["N", "#195", "é", "(deleted)"], (
+        "no Trie has it"
+    )
     assert [node.source for node in details.nodes] == ["model", "prompt", "prompt", "history"]
     assert [node.probability for node in details.nodes] == [1.0, 0.5, 0.5, 0.25]
     assert details.bonus_text == "!"
@@ -288,7 +290,11 @@ def test_an_answer_begun_while_the_model_loads_knows_its_tokenizer(start: Start)
     assert engine.loading is not None
     engine.loading.set()
     job.wait_until_over(WAIT)
-    assert [node.text for node in service.step_details(job.message_id, 0).nodes] == ["a", "b", "\t"]
+    assert [node.text for node in service.step_details(job.message_id, 0).nodes] == [
+        "a",
+        "b",
+        "(deleted)",
+    ]
 
 
 @pytest.mark.parametrize("step_index", [-1, 6, 10**9])

@@ -244,6 +244,22 @@ def test_drafts_that_other_answers_recorded_lose_what_was_taken_from_it(db: Data
     assert other == before[1]
 
 
+def test_a_draft_that_is_written_after_the_purge_loses_what_was_taken_from_it_too(
+    db: Database,
+) -> None:
+    """An answer that had stood in memory, or another program's, brought the words back."""
+    hidden, purged = add(db, "a.txt", "a", SECRET_IDS), add(db, "b.txt", "b", SECRET_IDS)
+    db.deletions.hide_documents([purged])
+    assert purge(db) == [2]
+    db.deletions.hide_documents([hidden])
+    chat = db.conversations.create().id
+    gone = ERASED_TOKEN_ID
+    kept, erased = (steps_of(db, drafted_from(db, number, chat))[0] for number in (1, 2))
+    assert gone not in kept.draft.token_ids, "it can still be brought back"
+    assert erased.draft.token_ids == (7, 30_000, gone, gone, gone, 12)
+    assert erased.draft.origins[2] == (2, 1)
+
+
 @pytest.mark.parametrize("is_at_once", [False, True], ids=["after the undo time", "at once"])
 def test_nothing_of_a_deleted_document_stays_in_any_file(
     db: Database, data_dir: Path, is_at_once: bool

@@ -138,7 +138,8 @@ function treeTitle({ nodes }) {
 }
 
 function passagePlace({ kind, offset, start, end, accepted }) {
-  const place = start === null ? `token ${(offset + 1).toLocaleString('en')}`
+  const token = offset < 0 ? '' : `token ${(offset + 1).toLocaleString('en')}`;
+  const place = start === null ? token
     : `characters ${(start + 1).toLocaleString('en')}–${end.toLocaleString('en')}`;
   const parts = [kind === 'deleted' ? '' : place, accepted ? '' : 'not accepted'];
   return parts.filter(Boolean).join(' · ');

@@ -9,5 +9,6 @@ function placeOf(token, labels) {
   if (!Array.isArray(origin)) return '';
   const [sequence, offset] = origin;
   const kind = source === 'document' ? 'a document' : 'a chat';
-  return `${labels[sequence] ?? `${kind} that was deleted`}, token ${(offset + 1).toLocaleString('en')}`;
+  const name = labels[sequence] ?? `${kind} that was deleted`;
+  return offset < 0 ? name : `${name}, token ${(offset + 1).toLocaleString('en')}`; // below 0: not known
 }

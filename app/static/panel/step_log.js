@@ -78,5 +78,6 @@ function passagesOf(step) {
 function goesOn(last, token) {
   if (last.source !== token.source) return false;
   if (!Array.isArray(token.origin)) return last.origin === token.origin;
-  return Array.isArray(last.origin) && last.origin[0] === token.origin[0] && last.origin[1] + 1 === token.origin[1];
+  if (!Array.isArray(last.origin) || last.origin[0] !== token.origin[0]) return false;
+  return token.origin[1] === (last.origin[1] < 0 ? -1 : last.origin[1] + 1);
 }
