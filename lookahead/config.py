@@ -1,6 +1,7 @@
 """What a caller can choose about decoding and sampling, with every default in one place."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from lookahead.errors import InvalidRequestError
@@ -81,25 +82,24 @@ class SamplingConfig:
     repetition_penalty: float = 1.0
 
     @classmethod
-    def from_generation_config(cls, config: object) -> "SamplingConfig":
-        """A model's own defaults, from its `generation_config`; greedy where it says nothing.
+    def from_generation_config(cls, config: object, **asked: Any) -> "SamplingConfig":
+        """What is asked for, and for the rest a model's own defaults; greedy where it has none.
 
-        Raises InvalidRequestError where they are out of range.
+        Args:
+            config: the model's `generation_config`, or None.
+            asked: settings by name; of one that is given, what the model says does not matter.
+
+        Raises InvalidRequestError where what results is out of range.
         """
 
-        def said(name: str, neutral: float) -> float:
-            value = getattr(config, name, None)
-            return neutral if value is None else value
+        def said(name: str) -> Any:
+            return getattr(config, name, None)
 
-        if not said("do_sample", False):
-            return cls(repetition_penalty=float(said("repetition_penalty", 1.0)))
-        return cls(
-            temperature=float(said("temperature", 1.0)),
-            top_k=int(said("top_k", 0)),
-            top_p=float(said("top_p", 1.0)),
-            min_p=float(said("min_p", 0.0)),
-            repetition_penalty=float(said("repetition_penalty", 1.0)),
-        )
+        names = [*SAMPLING_RANGES] if said("do_sample") else ["repetition_penalty"]
+        own = {name: said(name) for name in names if said(name) is not None}
+        if "temperature" in names:
+            own.setdefault("temperature", 1.0)
+        return cls(**{**own, **asked})
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -124,11 +124,12 @@ class SamplingConfig:
     def __post_init__(self) -> None:
         for name, (low, high) in SAMPLING_RANGES.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not low <= value <= high:
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            if not is_number or not low <= value <= high:
                 raise InvalidRequestError(
-                    f"{name} must lie between {low:,} and {high:,}, not {value}."
+                    f"{name} must be a number between {low:,} and {high:,}, not {value!r}."
                 )
-        if not isinstance(self.top_k, int):
+        if not isinstance(self.top_k, Integral):
             raise InvalidRequestError(f"top_k must be a whole number, not {self.top_k}.")
         if self.seed is not None and not (isinstance(self.seed, int) and 0 <= self.seed < 2**64):
             raise InvalidRequestError(

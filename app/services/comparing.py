@@ -28,7 +28,7 @@ from app.services.transcript import Transcript
 from app.services.views import AnswerOptions, AnswerStatus
 from app.services.workbench import Workbench
 from app.services.worker import Worker
-from lookahead.config import DecodingConfig, SamplingConfig
+from lookahead.config import DecodingConfig
 from lookahead.draft import TokenSource
 from lookahead.errors import UnsupportedModeError
 from lookahead.events import Event, Finished, FinishReason, PrefillDone, StepDone
@@ -55,7 +55,7 @@ class Comparisons:
             raise BusyError("A comparison is running. Wait for it, or stop it.")
         seed = secrets.randbits(53) if options.seed is None else options.seed
         options = replace(options, seed=seed)
-        options.sampling(SamplingConfig())
+        options.sampling()
         DecodingConfig(max_new_tokens=options.max_new_tokens)
         first: ArmName = "lookahead" if self._num_started % 2 else "plain"
         self._num_started += 1

@@ -5,7 +5,7 @@ presenters and the HTTP API.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -114,11 +114,11 @@ class AnswerOptions:
     repetition_penalty: float | None = None
     stop: tuple[str, ...] = ()
 
-    def sampling(self, default: SamplingConfig) -> SamplingConfig:
-        """What was asked for, and `default` for the rest. Raises InvalidRequestError."""
+    def sampling(self, generation_config: object = None) -> SamplingConfig:
+        """What was asked for, for the rest what the model says. Raises InvalidRequestError."""
         asked = {name: getattr(self, name) for name in SAMPLING_RANGES}
         asked = {name: value for name, value in asked.items() if value is not None}
-        return replace(default, seed=self.seed, **asked)
+        return SamplingConfig.from_generation_config(generation_config, seed=self.seed, **asked)
 
 
 @dataclass(frozen=True, slots=True)

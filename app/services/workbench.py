@@ -119,8 +119,7 @@ class Workbench:
 
     def sampling(self, options: AnswerOptions) -> SamplingConfig:
         """What was asked for; for the rest the model's own defaults, greedy where it has none."""
-        config = getattr(self.model.hf_model, "generation_config", None)
-        return options.sampling(SamplingConfig.from_generation_config(config))
+        return options.sampling(getattr(self.model.hf_model, "generation_config", None))
 
     def transcript(self, prompt: Prompt, options: AnswerOptions) -> Transcript:
         """An empty one for an answer, with the rule that ends it."""

@@ -237,6 +237,8 @@ def test_a_seed_is_drawn_and_reported_where_none_is_given() -> None:
         {"min_p": -0.01},
         {"repetition_penalty": 0.0},
         {"repetition_penalty": float("inf")},
+        {"temperature": "0.7"},
+        {"top_k": None},
     ],
 )
 def test_values_out_of_range_are_refused_with_the_range(wrong: dict[str, float]) -> None:
@@ -263,8 +265,15 @@ def test_the_models_own_defaults_are_taken_where_it_samples() -> None:
         assert SamplingConfig.from_generation_config(silent) == SamplingConfig()
     penalty = SamplingConfig.from_generation_config(Said(repetition_penalty=1.1))
     assert (penalty.is_greedy, penalty.repetition_penalty) == (True, 1.1)
-    with pytest.raises(InvalidRequestError, match="top_p"):
-        SamplingConfig.from_generation_config(Said(do_sample=True, top_p=7))
+
+
+def test_a_models_bad_default_is_refused_unless_another_value_is_asked_for() -> None:
+    """It blocked every answer, also of people who had chosen the value themselves."""
+    for wrong in (7, "0.9", [0.9], True):
+        said = Said(do_sample=True, top_p=wrong)
+        with pytest.raises(InvalidRequestError, match="top_p must be a number between 0 and 1"):
+            SamplingConfig.from_generation_config(said)
+        assert SamplingConfig.from_generation_config(said, top_p=0.5, seed=3).top_p == 0.5
 
 
 def test_foresight_is_of_the_same_noise() -> None:
