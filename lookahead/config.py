@@ -17,6 +17,8 @@ SAMPLING_RANGES: dict[str, tuple[float, float]] = {
     "min_p": (0, 1),
     "repetition_penalty": (0.01, 100),
 }
+# What the library takes where a model that is to be sampled says nothing.
+_LIBRARY_DEFAULTS: dict[str, Any] = {"temperature": 1.0, "top_k": 50}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class SamplingConfig:
     def from_generation_config(cls, config: object, **asked: Any) -> "SamplingConfig":
         """What is asked for, and for the rest a model's own defaults; greedy where it has none.
 
+        A model that is to be sampled has the distribution of the library's `generate()`.
+
         Args:
             config: the model's `generation_config`, or None.
             asked: settings by name; of one that is given, what the model says does not matter.
@@ -95,10 +99,9 @@ class SamplingConfig:
         def said(name: str) -> Any:
             return getattr(config, name, None)
 
-        names = [*SAMPLING_RANGES] if said("do_sample") else ["repetition_penalty"]
-        own = {name: said(name) for name in names if said(name) is not None}
-        if "temperature" in names:
-            own.setdefault("temperature", 1.0)
+        own = dict(_LIBRARY_DEFAULTS) if said("do_sample") else {}
+        names = SAMPLING_RANGES if own else ("repetition_penalty",)
+        own |= {name: said(name) for name in names if said(name) is not None}
         return cls(**{**own, **asked})
 
     @property

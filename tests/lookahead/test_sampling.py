@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import (
+    GenerationConfig,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
@@ -260,11 +261,22 @@ def test_the_models_own_defaults_are_taken_where_it_samples() -> None:
     said = Said(do_sample=True, temperature=0.6, top_k=20, top_p=0.95, min_p=None)
     expected = SamplingConfig(temperature=0.6, top_k=20, top_p=0.95)
     assert SamplingConfig.from_generation_config(said) == expected
-    assert SamplingConfig.from_generation_config(Said(do_sample=True)).temperature == 1.0
     for silent in (None, Said(), Said(temperature=0.6, top_p=0.9), Said(do_sample=False)):
         assert SamplingConfig.from_generation_config(silent) == SamplingConfig()
     penalty = SamplingConfig.from_generation_config(Said(repetition_penalty=1.1))
     assert (penalty.is_greedy, penalty.repetition_penalty) == (True, 1.1)
+
+
+def test_where_a_sampled_model_is_silent_the_librarys_defaults_are_taken() -> None:
+    """All tokens were kept where the library keeps fifty."""
+    library = GenerationConfig._get_default_generation_params()
+    neutral = SamplingConfig().settings
+    expected = {name: library.get(name, value) for name, value in neutral.items()}
+    found = SamplingConfig.from_generation_config(GenerationConfig(do_sample=True))
+    assert found.settings == expected
+    assert expected["top_k"] == 50
+    silent = SamplingConfig.from_generation_config(GenerationConfig(), temperature=0.7)
+    assert silent == SamplingConfig(temperature=0.7), "asked for by people: nothing else is added"
 
 
 def test_a_models_bad_default_is_refused_unless_another_value_is_asked_for() -> None:
