@@ -101,6 +101,14 @@ class Deletions:
         self._connections.truncate_log()
         return sequence_ids
 
+    def hold_documents_under(self, uri: str) -> bool:
+        """Whether there are documents from below this URI, deleted ones that can come back too."""
+        row = self._connections.row(
+            "SELECT 1 FROM sources WHERE kind = 'document' AND substr(uri, 1, ?) = ? LIMIT 1",
+            [len(uri), uri],
+        )
+        return row is not None
+
     def list(self) -> list[Deletion]:
         """What can be brought back, the latest deletion first."""
         rows = self._connections.rows(

@@ -4,6 +4,7 @@ Knows no content, no tokenizer and no database. Called by the import job. A file
 in is passed over with a reason.
 """
 
+import contextlib
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -103,7 +104,8 @@ def uploaded_files(folder: Path) -> Iterator[FoundFile]:
             path = Path(folder_name, name)
             relative = path.relative_to(folder).as_posix()
             uri = f"upload:{relative}".encode("utf-8", "backslashreplace").decode("utf-8")
-            yield FoundFile(path, displayable_name(relative), uri, path.stat().st_size)
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                yield FoundFile(path, displayable_name(relative), uri, path.stat().st_size)
 
 
 def reason_against_upload(name: str) -> str | None:

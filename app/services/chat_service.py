@@ -530,6 +530,7 @@ class ChatService:
 
         Raises RecordNotFoundError where one is not there; then none is deleted.
         """
+        self.imports.forget_copies(source_ids)
         self._forgetting.delete_documents(source_ids)
 
     def export_trie(self, path: Path, report: Callable[[str], None]) -> Written:

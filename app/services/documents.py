@@ -3,11 +3,13 @@
 Knows the worker and the database, no page. Made by the chat service; its page may ask it directly.
 """
 
+import contextlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
+from app.importing import FoundFile, UnreadableError, file_sha256
 from app.services.errors import BusyError, EngineNotReadyError, ServiceClosedError
 from app.services.import_requests import ImportMemory, ImportRequest
 from app.services.import_work import ImportWork
@@ -102,8 +104,24 @@ class DocumentImports:
         return self._memory.folders()
 
     def remove_folder(self, uri: str) -> None:
-        """A folder's documents were deleted: it is none that was imported any more."""
+        """A folder's documents were deleted; once they are purged, it was never imported."""
         self._memory.remove_folder(uri)
+
+    def forget_copies(self, source_ids: Iterable[int]) -> None:
+        """Documents are to be deleted: an unfinished upload may hold copies of their files.
+
+        Going on with it would bring them back. Undo does not need them. Raises RecordNotFoundError.
+        """
+        upload = self._unfinished_upload
+        if upload is None:
+            return
+        sources = map(self._database.sources.get, source_ids)
+        deleted = {source.uri: source.sha256 for source in sources}
+        for found in upload.files():
+            if isinstance(found, FoundFile) and found.uri in deleted:
+                with contextlib.suppress(OSError, UnreadableError):  # gone
+                    if file_sha256(found.path, found.num_bytes) == deleted[found.uri]:
+                        found.path.unlink()
 
     def close(self, timeout: float) -> None:
         """Break the running import off, and wait for that; it can be gone on with next time."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from app.services.import_requests import ImportMemory
 from app.services.trie_keeper import TrieKeeper
 from app.services.worker import Worker
 from storage import Database, SegmentCache, StorageError
@@ -23,6 +24,7 @@ __all__ = ["UNDO_SECONDS", "Forgetting", "RecentDeletion", "purge_deleted", "und
 logger = logging.getLogger(__name__)
 
 UNDO_SECONDS = 300.0
+RETRY_SECONDS = 60.0  # until it is looked whether a purge was possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Forgetting:
         self._worker = worker
         self._cache = cache
         self._timers: set[threading.Timer] = set()
+        self._retry: threading.Timer | None = None
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -87,6 +90,8 @@ class Forgetting:
         """Keep the time of what an earlier program deleted; to be called at start."""
         for deletion in self.recent():
             self._wait(deletion.seconds_left)
+        if self._has_more():
+            self._wait(0.0)
 
     def close(self) -> None:
         """Purge no more, once a running purge has ended; the next start goes on with it."""
@@ -104,17 +109,36 @@ class Forgetting:
             bench.keeper.hide(sequence_ids)
         self._wait(UNDO_SECONDS)
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> threading.Timer | None:
         timer = threading.Timer(seconds, self._on_due)
         timer.daemon = True
         with self._lock:
             if self._is_closed:
-                return
+                return None
             self._timers = {other for other in self._timers if other.is_alive()} | {timer}
             timer.start()
+        return timer
+
+    def _has_more(self) -> bool:
+        """Whether something is to be purged, now or later; also where that cannot be told."""
+        try:
+            database = self._database
+            return database.erasures.are_pending or bool(database.deletions.list())
+        except StorageError:
+            return True
 
     def _on_due(self) -> None:
-        """The worker purges between two answers; without a model nothing is being answered."""
+        """The worker purges between two answers; without a model nothing is being answered.
+
+        It may not be possible yet: another program has the lease or reads the file, an answer goes
+        on for long. So it is looked again, until nothing is left.
+        """
+        is_retry = self._retry is threading.current_thread()
+        if not self._has_more():
+            self._retry = None if is_retry else self._retry
+            return
+        if is_retry or self._retry is None:
+            self._retry = self._wait(RETRY_SECONDS)
         if self._worker.state.status == "failed":
             purge_deleted(self._database, self._cache)
         else:
@@ -149,6 +173,7 @@ def purge_deleted(
         sequence_ids = database.deletions.purge(undoable_since())
         if keeper is not None:
             keeper.forget(sequence_ids)
+        ImportMemory(database).forget_folders()
         if not database.erasures.finish(erase_index):
             logger.info("something of what was deleted is in use; it is erased later")
     except StorageError as error:

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 _UNFINISHED = "unfinished_import"
 _UNFINISHED_IS_DEEPER = "unfinished_import_is_deeper"
 _FOLDERS = "imported_folders"
+_REMOVED_FOLDERS = "removed_folders"  # of these, to be forgotten with their documents
 _MAX_FOLDERS = 1_000
 
 
@@ -53,6 +54,7 @@ class ImportMemory:
 
     def __init__(self, database: Database) -> None:
         self._settings = database.settings
+        self._deletions = database.deletions
 
     def unfinished(self) -> ImportRequest | None:
         """The import that was begun and not ended, in this run of the program or an earlier one."""
@@ -79,10 +81,24 @@ class ImportMemory:
         return self._texts(_FOLDERS)
 
     def remove_folder(self, uri: str) -> None:
-        """Its documents were deleted."""
-        self._settings.set(_FOLDERS, [folder for folder in self.folders() if folder != uri])
+        """Its documents were deleted; that may be undone, until they are purged."""
+        if uri in self.folders():
+            self._settings.set(_REMOVED_FOLDERS, [*self._texts(_REMOVED_FOLDERS), uri])
+
+    def forget_folders(self) -> None:
+        """Something was purged: a removed folder without documents was never imported."""
+        removed = self._texts(_REMOVED_FOLDERS)
+        gone = [uri for uri in removed if not self._deletions.hold_documents_under(f"{uri}/")]
+        if gone:
+            self._settings.set(_FOLDERS, [uri for uri in self.folders() if uri not in gone])
+            self._settings.set(_REMOVED_FOLDERS, [uri for uri in removed if uri not in gone])
 
     def _add_folders(self, paths: Iterable[Path]) -> None:
+        paths = list(paths)
+        removed = self._texts(_REMOVED_FOLDERS)
+        if removed:
+            added = [path.as_uri() for path in paths]
+            self._settings.set(_REMOVED_FOLDERS, [uri for uri in removed if uri not in added])
         folders = self.folders()
         added = [uri for path in paths if (uri := path.as_uri()) not in folders]
         if added:

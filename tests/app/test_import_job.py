@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.document_folders import document_folders
 from app.document_presenter import import_report
 from app.importing import DocumentReader, FoundFile, ReadingCancelledError, reader
 from app.services import (
@@ -16,9 +17,12 @@ from app.services import (
     ImportJob,
     ServiceConfig,
     document_tokens,
+    forgetting,
     trie_keeper,
 )
 from app.services.errors import BusyError
+from app.services.forgetting import purge_deleted
+from app.services.import_requests import ImportMemory
 from app.services.import_work import ImportWork
 from app.services.views import ImportSnapshot
 from lookahead.draft import TokenSource
@@ -426,7 +430,67 @@ def test_imported_folders_are_remembered_until_they_are_removed(
         service.import_paths([path]).wait_until_over(WAIT)
     assert service.imports.folders() == [folder.as_uri(), (folder / "src").as_uri()]
     service.imports.remove_folder(folder.as_uri())
+    assert len(service.imports.folders()) == 2, "it may be brought back"
+    memory = ImportMemory(service._database)
+    memory.forget_folders()
+    assert len(service.imports.folders()) == 2, "it has documents"
+    service.delete_documents([source.id for source in service.documents()])
+    memory.forget_folders()
+    assert len(service.imports.folders()) == 2, "they can be brought back"
+    [deletion] = service.recent_deletions()
+    service._database.sources.delete(*deletion.ids)
+    memory.forget_folders()
     assert service.imports.folders() == [(folder / "src").as_uri()]
+    service.imports.remove_folder((folder / "src").as_uri())
+    (folder / "src" / "main.py").unlink()
+    finished(service.import_paths([folder / "src"]))
+    memory.forget_folders()
+    assert service.imports.folders() == [(folder / "src").as_uri()], "imported since"
+
+
+def test_a_folder_whose_deletion_is_undone_is_shown_as_a_folder_again(
+    service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its documents came back as single files, and could not be updated together."""
+    finished(service.import_paths([folder]))
+    before = document_folders(service.documents(), service.imports.folders())
+    service.delete_documents([source.id for source in service.documents()])
+    service.imports.remove_folder(folder.as_uri())
+    [deletion] = service.recent_deletions()
+    service.undo(deletion.kind, deletion.ids)
+    purge_deleted(service._database, service._cache)
+    assert document_folders(service.documents(), service.imports.folders()) == before
+    service.delete_documents(deletion.ids)
+    monkeypatch.setattr(forgetting, "UNDO_SECONDS", -1.0)
+    purge_deleted(service._database, service._cache)
+    assert service.imports.folders() == []
+
+
+def test_a_deleted_document_is_not_kept_by_an_upload_that_was_not_finished(
+    service: ChatService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copy outlived the purge, and going on brought it back."""
+    upload = tmp_path / "upload"
+    (upload / "notes").mkdir(parents=True)
+    for name in ("a", "b", "c"):
+        (upload / "notes" / f"{name}.md").write_text(f"words of {name}")
+    read_document = DocumentReader.read
+
+    def cancelling(reading: DocumentReader, found: FoundFile) -> object:
+        if found.path.name == "c.md":
+            service.running_import().cancel()  # type: ignore[union-attr]
+            raise ReadingCancelledError
+        return read_document(reading, found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DocumentReader, "read", cancelling)
+        service.import_uploads(upload).wait_until_over(WAIT)
+    by_name = {source.name: source.id for source in service.documents()}
+    (upload / "notes" / "b.md").write_text("newer words, not imported yet")
+    service.delete_documents(list(by_name.values()))
+    assert not (upload / "notes" / "a.md").exists()
+    assert finished(service.imports.resume())[0] == 2
+    assert {source.name for source in service.documents()} == {"notes/b.md", "notes/c.md"}
 
 
 def test_what_is_no_longer_in_a_folder_is_told_and_kept(service: ChatService, folder: Path) -> None:
