@@ -6,9 +6,10 @@ paid for anyway, read by the drafter where the Trie is silent.
 """
 
 from collections.abc import Sequence
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lookahead.blob import BlobFormatError, pack_arrays, unpack_arrays
 from lookahead.candidates import IntArray
@@ -105,18 +106,26 @@ class SuccessorTable:
             top_ids = arrays["top_ids"]
         except (BlobFormatError, KeyError) as error:
             raise SuccessorFormatError(f"{error} Start with an empty table.") from error
-        if top_ids.shape[1:] != (NUM_SUCCESSORS,) or top_ids.dtype != np.int32:
+        vocab_size = len(top_ids) if top_ids.ndim else 0
+        if not _are_rows(top_ids, vocab_size, vocab_size):
             raise SuccessorFormatError("This is no table of successors. Start with an empty one.")
         table = cls(0)
         table._top_ids = top_ids.astype(np.int32)
         pairs, pair_top_ids = arrays.get("pairs"), arrays.get("pair_top_ids")
         if pairs is not None and pair_top_ids is not None:  # tables of earlier versions have none
             is_sound = pairs.shape == (_NUM_PAIRS,) and pairs.dtype == np.int64
-            if not is_sound or pair_top_ids.shape != (_NUM_PAIRS, NUM_SUCCESSORS):
+            if not is_sound or not _are_rows(pair_top_ids, _NUM_PAIRS, vocab_size):
                 raise SuccessorFormatError("These are no pairs of ours. Start with an empty table.")
             table._pairs = pairs.astype(np.int64)
             table._pair_top_ids = pair_top_ids.astype(np.int32)
         return table
+
+
+def _are_rows(top_ids: NDArray[Any], num_rows: int, vocab_size: int) -> bool:
+    """Whether these are rows of successors, each an id of the vocabulary or -1."""
+    if top_ids.shape != (num_rows, NUM_SUCCESSORS) or top_ids.dtype != np.int32:
+        return False
+    return bool(((top_ids >= -1) & (top_ids < vocab_size)).all())
 
 
 _IdsT = TypeVar("_IdsT", int, IntArray)

@@ -47,17 +47,17 @@ def test_two_pairs_on_one_slot_are_never_mistaken_for_each_other() -> None:
 
 
 def test_a_table_saved_before_there_were_pairs_is_read_without_any() -> None:
-    earlier = pack_arrays(HEADER, {"top_ids": rows(0, 10).astype(np.int32)})
+    earlier = pack_arrays(HEADER, {"top_ids": rows(*range(12)).astype(np.int32) % 12})
     table = SuccessorTable.from_bytes(earlier)
-    assert table.successors(1) == list(range(10, 18))
+    assert table.successors(1) == list(range(1, 9))
     assert table.pair_successors(0, 1) == []
 
 
 def test_stored_bytes_bring_back_the_same_table_which_goes_on_learning() -> None:
-    table = SuccessorTable(2)
+    table = SuccessorTable(12)
     table.update([1], rows(0), [0])
     again = SuccessorTable.from_bytes(table.to_bytes())
-    assert again.vocab_size == 2
+    assert again.vocab_size == 12
     assert again.successors(1) == again.pair_successors(0, 1) == list(range(8))
     again.update([1], rows(3))
     assert again.successors(1) == list(range(3, 11))
@@ -77,6 +77,22 @@ def test_damaged_or_foreign_bytes_are_refused() -> None:
     for blob in (b"", bytes(damaged), whole[:-1], wrong_shape, wrong_type, nameless, wrong_pairs):
         with pytest.raises(SuccessorFormatError):
             SuccessorTable.from_bytes(blob)
+
+
+def test_ids_outside_the_vocabulary_are_refused() -> None:
+    """They reached the model as tokens, which it has no embedding of."""
+    for outside in (-2, 12, 2**31 - 1):
+        for is_pair in (False, True):
+            table = SuccessorTable(12)
+            table.update([1], rows(0), [0])
+            rows_of = table._pair_top_ids if is_pair else table._top_ids
+            rows_of[3, 7] = outside
+            with pytest.raises(SuccessorFormatError):
+                SuccessorTable.from_bytes(table.to_bytes())
+    table = SuccessorTable(12)
+    table._pair_top_ids = table._pair_top_ids.astype(np.int64)  # type: ignore[assignment]
+    with pytest.raises(SuccessorFormatError, match="pairs"):
+        SuccessorTable.from_bytes(table.to_bytes())
 
 
 def test_an_unknown_row_wipes_nothing_out() -> None:
