@@ -27,6 +27,7 @@ Turn = tuple[Sequence[int], Sequence[float], Sequence[int]]
 
 _PRIOR_WEIGHT = 30.0  # times that a prior counts as asked
 _MAX_ASKED = 2_000.0  # above it counts are halved: what was long ago weighs less
+_LEAST_SHARE = 1e-6  # so far from never and always a cell stays, however often it was asked
 _COUNTS = (1, 2, 4, 8)  # sightings told apart: one, two, up to four, up to eight, more
 _MAX_COUNT = 16
 _MAX_DISTINCT = 3  # different continuations told apart: one, two, more
@@ -108,12 +109,13 @@ class Calibration:
                 break
 
     def _count(self, cell: int, asked: float = 0.0, right: float = 0.0) -> None:
-        self._asked[cell] += asked
-        self._right[cell] += right
-        if self._asked[cell] > _MAX_ASKED:
-            self._asked[cell] /= 2
-            self._right[cell] /= 2
-        self.shares[cell] = self._right[cell] / self._asked[cell]
+        asked += self._asked[cell]
+        right += self._right[cell]
+        if asked > _MAX_ASKED:
+            asked, right = asked / 2, right / 2
+        right = min(max(right, _LEAST_SHARE * asked), (1 - _LEAST_SHARE) * asked)
+        self._asked[cell], self._right[cell] = asked, right
+        self.shares[cell] = right / asked
 
     def to_bytes(self) -> bytes:
         """Serialize."""
@@ -131,8 +133,9 @@ class Calibration:
         if counts.shape != (2, _NUM_CELLS) or counts.dtype != np.float64:
             raise CalibrationFormatError("These are no counts of ours. Start with the priors.")
         asked, right = counts.astype(np.float64)
-        if not ((right > 0) & (right < asked) & np.isfinite(asked)).all():
+        if not ((right >= 0) & (right <= asked) & (asked > 0) & np.isfinite(asked)).all():
             raise CalibrationFormatError("These counts are not possible. Start with the priors.")
+        right = np.clip(right, _LEAST_SHARE * asked, (1 - _LEAST_SHARE) * asked)
         calibration = cls()
         calibration._asked, calibration._right = asked.tolist(), right.tolist()
         calibration.shares = (right / asked).tolist()

@@ -105,6 +105,30 @@ def test_stored_bytes_bring_back_the_same_calibration_which_goes_on_learning() -
     assert again.shares == pytest.approx(calibration.shares)
 
 
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_what_is_always_or_never_right_stays_short_of_certain_and_is_read_again(
+    right: float,
+) -> None:
+    """A cell that was right ten million times was refused at the next start, with all others."""
+    calibration = Calibration()
+    for _ in range(2_000):
+        calibration._count(0, asked=1_001.0, right=1_001.0 * right)
+    assert 0.0 < calibration.shares[0] < 1.0
+    assert Calibration.from_bytes(calibration.to_bytes()).shares == pytest.approx(
+        calibration.shares, rel=1e-12
+    )
+
+
+def test_counts_at_the_edge_are_believed() -> None:
+    """As earlier versions wrote them, which did not stop short of never and always."""
+    asked = np.full(len(Calibration().shares), 2.0)
+    for right, share in ((0.0, 0.0), (2.0, 1.0)):
+        blob = pack_arrays(HEADER, {"asked": asked, "right": np.full_like(asked, right)})
+        shares = Calibration.from_bytes(blob).shares
+        assert shares == pytest.approx(np.full_like(asked, share), abs=1e-5)
+        assert all(0.0 < each < 1.0 for each in shares)
+
+
 def test_damaged_or_foreign_bytes_are_refused() -> None:
     whole = Calibration().to_bytes()
     size = len(Calibration().shares)
