@@ -70,7 +70,18 @@ class SegmentCache:
             " ORDER BY number",
             (self._database_id, tokenizer_id),
         )
-        return [(str(name), bytes(data)) for name, data in rows or ()]
+        return [
+            (str(name), data if isinstance(data, bytes) else b"")  # of another type: damaged
+            for name, data in rows or ()
+        ]
+
+    def names(self, tokenizer_id: int) -> list[str] | None:
+        """The names of the segments saved last, in their order; None: that cannot be read."""
+        rows = self._run(
+            "SELECT name FROM segments WHERE database_id = ? AND tokenizer_id = ? ORDER BY number",
+            (self._database_id, tokenizer_id),
+        )
+        return None if rows is None else [str(row[0]) for row in rows]
 
     def save(self, tokenizer_id: int, names: Sequence[str], contents: Mapping[str, bytes]) -> bool:
         """Keep these segments in this order and overwrite where all others stood; whether it did.
@@ -104,7 +115,7 @@ class SegmentCache:
 
     def _run(
         self, sql: str, values: tuple[object, ...], *others: _Statement
-    ) -> list[tuple[object, bytes]] | None:
+    ) -> list[tuple[object, ...]] | None:
         """Run statements in one transaction; a file that is damaged is removed first.
 
         Returns the rows of the first one, or None where the file cannot be used.

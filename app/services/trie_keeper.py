@@ -54,8 +54,7 @@ class TrieKeeper:
         self._cache = cache
         self.tokenizer_id = tokenizer_id
         self.budget_bytes = budget_bytes
-        self._saved: list[tuple[Segment, str]] = []  # in the cache, under these names
-        self._cached_names: list[str] = []  # all that is in the cache, damaged ones too
+        self._saved: list[tuple[Segment, str]] = []  # and their names in the cache
         self._lock = threading.Lock()
         self._num_waiting = 0  # tokens saved that the Trie was not told of
         self._newest_id = 0  # of the sequences read so far
@@ -75,7 +74,6 @@ class TrieKeeper:
         Trie.prepare()
         end_place = 0
         for name, data in self._cache.load(self.tokenizer_id):
-            self._cached_names.append(name)
             try:
                 segment = Segment.from_bytes(data, end_place)
             except SegmentFormatError as error:
@@ -228,17 +226,18 @@ class TrieKeeper:
             self._save()
 
     def _save(self) -> bool:
-        """Write the segments that are new, and drop those that are no more, from the cache."""
-        segments = self.trie.segments
+        """Write the segments that the cache lacks, and drop from it those that are no more.
+
+        What it holds is looked up: before this program might write it, another one may have.
+        """
         names = {id(segment): name for segment, name in self._saved}
-        saved = [(one, names.get(id(one)) or uuid.uuid4().hex) for one in segments]
-        wanted_names = [name for _, name in saved]
-        if wanted_names == self._cached_names:
+        self._saved = [(one, names.get(id(one)) or uuid.uuid4().hex) for one in self.trie.segments]
+        wanted_names = [name for _, name in self._saved]
+        cached_names = self._cache.names(self.tokenizer_id)
+        if wanted_names == cached_names:
             return True
         if not self._cache.may_write():
             return False
-        contents = {name: one.to_bytes() for one, name in saved if id(one) not in names}
-        if not self._cache.save(self.tokenizer_id, wanted_names, contents):
-            return False
-        self._saved, self._cached_names = saved, wanted_names
-        return True
+        known = cached_names or ()
+        contents = {name: one.to_bytes() for one, name in self._saved if name not in known}
+        return self._cache.save(self.tokenizer_id, wanted_names, contents)

@@ -122,9 +122,11 @@ def test_a_chat_deleted_while_the_model_loads_is_not_drafted_from(
     service.close()
     again = ChatService(service._config, engine=ScriptedEngine())
 
-    def delete_then_load(*arguments: Any) -> LearnedKeeper:  # the Trie is read by then
+    def delete_then_load(
+        *arguments: Any, **named: Any
+    ) -> LearnedKeeper:  # the Trie is read by then
         again.delete_conversation(again.conversations()[0].id)
-        return LearnedKeeper(*arguments)
+        return LearnedKeeper(*arguments, **named)
 
     monkeypatch.setattr(workbench, "LearnedKeeper", delete_then_load)
     again.start()
@@ -237,6 +239,20 @@ def test_of_damaged_segments_the_others_are_used_and_the_rest_is_read_again(
     tidied(again)
     assert next(kept for kept, _ in keeper._cache.load(1)) == "whole"
     assert name not in dict(keeper._cache.load(1))
+
+
+def test_what_another_program_wrote_into_the_cache_meanwhile_leaves_it_with_a_purge(
+    config: ServiceConfig, database: Database, keeper: TrieKeeper
+) -> None:
+    """It was taken to hold what this program had read or written last."""
+    add_document(database, "kept")
+    keeper.close()
+    own = keeper._cache.load(1)
+    other = SegmentCache(config.cache_dir / "segments.db", database.database_id)
+    assert other.save(1, ["secret"], {"secret": b"secret"})
+    assert keeper.save_anew()
+    assert keeper._cache.load(1) == own
+    assert b"secret" not in (config.cache_dir / "segments.db").read_bytes()
 
 
 def test_what_is_deleted_is_hidden_until_it_is_purged_and_comes_back_when_undone(

@@ -78,6 +78,14 @@ def test_segments_keep_their_order_and_only_new_ones_are_written(cache: SegmentC
     assert cache.load(1) == [("three", b"3"), ("two", b"2")]
 
 
+def test_text_in_the_place_of_a_segment_is_a_damaged_one(cache: SegmentCache, path: Path) -> None:
+    """It raised TypeError, and the model could not be loaded."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE segments SET data = 'text'")
+    assert cache.load(1) == [("one", b"")]
+    assert works_again(cache)
+
+
 def test_a_missing_table_is_made_anew(cache: SegmentCache, path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE segments")
