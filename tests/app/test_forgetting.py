@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.services import ChatService, ServiceConfig, forgetting
+from app.services import ChatService, ServiceConfig, forgetting, worker
 from app.services.errors import BusyError
 from lookahead.token_log import as_words
 from storage import Database, DatabaseBusyError, RecordNotFoundError
@@ -193,6 +193,47 @@ def test_without_a_model_it_is_purged_as_well(
     assert service.wait_until_ready(WAIT).status == "failed"
     monkeypatch.setattr(forgetting, "UNDO_SECONDS", 0.1)
     service.delete_document(source_id)
+    wait_for(lambda: not traces(config))
+
+
+def test_a_purge_that_is_not_possible_yet_is_tried_again_without_anybody_asking(
+    start: Start,
+    config: ServiceConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_time_to_undo: None,
+) -> None:
+    """It was tried once, when the time was over, and then with the next answer."""
+    monkeypatch.setattr(forgetting, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 0.01)
+    service = start(ScriptedEngine())
+    source_id = imported(service, tmp_path, "treaty.txt", SECRET)
+    purge = service._database.deletions.purge
+    tries = iter(range(3))
+
+    def purge_in_the_end(deleted_until: datetime) -> list[int]:
+        if next(tries, None) is not None:
+            raise DatabaseBusyError("Another program is holding the file.")
+        return purge(deleted_until)
+
+    monkeypatch.setattr(service._database.deletions, "purge", purge_in_the_end)
+    service.delete_document(source_id)
+    wait_for(lambda: not traces(config))
+
+
+def test_what_is_overdue_at_start_is_purged_without_a_model_too(
+    start: Start, config: ServiceConfig, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what could still be undone had its time kept."""
+    monkeypatch.setattr(forgetting, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(forgetting, "UNDO_SECONDS", 0.0)
+    tokenizer_id = database.tokenizers.ensure("bytes", "bytes")
+    source_id, _ = database.sources.add_document(
+        name="a", uri="a", sha256="a", text=SECRET, token_ids=[1], tokenizer_id=tokenizer_id
+    )
+    database.deletions.hide_documents([source_id])
+    database.close()
+    start(ScriptedEngine(load_error=OSError("no weights")), is_ready=False)
     wait_for(lambda: not traces(config))
 
 
