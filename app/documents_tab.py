@@ -108,15 +108,17 @@ def wire_documents(
     view: gr.State,
     panel: gr.HTML,
     shown: gr.Tab,
-) -> list[Dependency]:
-    """Everything of the documents. Returns the events that delete some.
+) -> tuple[list[Dependency], list[Dependency]]:
+    """Everything of the documents. Returns the events that delete some, and the ends of imports.
+
+    An import deletes what it replaces.
 
     Args:
         panel: the chat's, which may name a document.
         shown: the tab that holds the components.
     """
     progress = [tab.report, tab.documents]
-    page.load(handlers.watch_import, None, progress, **_WATCH)
+    watched = [page.load(handlers.watch_import, None, progress, **_WATCH)]
     typed = gr.on(
         [tab.path.submit, tab.start.click],
         handlers.import_folder,
@@ -131,14 +133,17 @@ def wire_documents(
         tab.report.dismiss_import(handlers.dismiss_import, None, None, **_QUIET),
         tab.documents.update_folder(handlers.update_folder, tab.deeper, None, **_QUIET),
     ):
-        start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
+        watched.append(
+            start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
+        )
     tab.report.cancel_import(handlers.cancel_import, None, None, queue=False, **_QUIET)
     tab.documents.pin_document(handlers.pin_document, None, tab.documents, **_QUIET)
     shown.select(handlers.list_documents, None, tab.documents, **_QUIET)
-    return [
+    deletions = [
         event(handler, view, [tab.documents, panel], **_QUIET)
         for event, handler in (
             (tab.documents.delete_document, handlers.delete_document),
             (tab.documents.delete_folder, handlers.delete_folder),
         )
     ]
+    return deletions, watched

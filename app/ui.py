@@ -167,7 +167,7 @@ def build_page(
         wire_trie(trie_handlers, trie, shown_trie_tab)
         wire_compare(page, compare_handlers, comparison, shown_compare_tab)
         wire_settings(page, settings_handlers, idle_learning, shown_settings_tab)
-        deleted_documents = wire_documents(
+        deleted_documents, ended_imports = wire_documents(
             page, document_handlers, documents, view=view, panel=panel, shown=shown_documents_tab
         )
         for deletion in deleted_documents:
@@ -177,7 +177,7 @@ def build_page(
             undo_handlers,
             document_handlers,
             undo,
-            deletions=[deleted_chat, *deleted_documents],
+            deletions=[deleted_chat, *deleted_documents, *ended_imports],
             view=view,
             shown=[chat.chatbot, chats, chat.send, chat.stop, panel],
             documents=documents.documents,

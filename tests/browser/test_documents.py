@@ -199,6 +199,41 @@ def test_a_document_is_deleted_after_a_second_look_only(site: Site) -> None:
     assert [source.name for source in site.service.sources] == ["keep.md"]
 
 
+def test_a_document_is_pinned_by_keyboard_and_by_mouse(site: Site) -> None:
+    site.service.sources = [document(1, "a.md"), document(2, "b.md")]
+    page = site.documents()
+    pin = page.get_by_role("button", name="Pin a.md")
+    expect(pin).to_have_attribute("aria-pressed", "false")
+    expect(pin).to_have_text("Pin")
+    pin.focus()
+    pin.press("Enter")
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    expect(pin).to_have_text("Pinned")
+    expect(pin).to_be_focused()
+    assert [source.is_pinned for source in site.service.sources] == [True, False]
+    page.reload()
+    page.get_by_role("tab", name="Documents").click()
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    pin.click()
+    expect(pin).to_have_attribute("aria-pressed", "false")
+    assert not site.service.sources[0].is_pinned
+
+
+def test_what_an_import_replaced_is_offered_to_be_brought_back(site: Site, tmp_path: Path) -> None:
+    site.service.sources = [document(1, "a.md")]
+    page = site.documents()
+    page.get_by_label("Folder or file on this machine").fill(str(tmp_path))
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_text("Looking for files")).to_be_visible()
+    site.service.delete_documents([1])
+    job = site.service.import_job
+    assert job is not None
+    job.show(status="complete", num_dropped=1)
+    expect(page.get_by_text("1 earlier version deleted, which can be undone.")).to_be_visible()
+    page.locator("#undo-bar").get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("cell", name="a.md", exact=True)).to_be_visible()
+
+
 def test_a_folder_is_updated_and_deleted_as_a_whole(site: Site) -> None:
     site.service.imports.folder_uris = ["file:///notes"]
     site.service.sources = [document(1, "a.md"), document(2, "b.md"), document(3, "c", "upload:")]
