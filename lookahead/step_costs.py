@@ -33,6 +33,7 @@ _OTHER_SPREAD = 0.5
 _NOISE = 0.08
 _LOAD_DRIFT = 2.0
 _FORGETTING = 0.001
+_LEAST_MILLISECONDS = 1e-3  # of a step
 _OUTLIER = 3.0  # standard deviations; a step further off counts as one that far
 
 
@@ -146,7 +147,7 @@ class StepCurve:
     def milliseconds(self, shapes: StepShapes, context_length: int) -> FloatArray:
         """[shapes] what each would take; never less than a smaller one given before it."""
         costs = shapes.features(context_length) @ self.mean
-        floor = max(float(costs[0]), 1e-3)
+        floor = max(float(costs[0]), _LEAST_MILLISECONDS)
         return np.maximum.accumulate(np.maximum(costs, floor))
 
     def observe(
@@ -160,12 +161,13 @@ class StepCurve:
             self._started.add(rows)
             return
         shape = StepShapes((rows,), (nodes,), (leaves,)).features(context_length)[0]
-        unit = max(float(self.mean[0]), 1e-3)
+        unit = max(float(self.mean[0]), _LEAST_MILLISECONDS)
         drift = _LOAD_DRIFT**2 * np.outer(self.mean, self.mean) + unit**2 * self._drift
         prior = (1 - _FORGETTING) * self.covariance + _FORGETTING * drift
         expected = float(shape @ self.mean)
         weighted = prior @ shape
-        variance = float(shape @ weighted) + (_NOISE * max(expected, milliseconds)) ** 2
+        noise = _NOISE * max(expected, milliseconds, _LEAST_MILLISECONDS)
+        variance = max(float(shape @ weighted), 0.0) + noise**2  # rounding may leave less than none
         limit = _OUTLIER * variance**0.5
         surprise = min(max(milliseconds - expected, -limit), limit)
         self.mean = self.mean + weighted * (surprise / variance)
@@ -231,6 +233,9 @@ class StepCosts:
                     raise BlobFormatError("These step costs have another number of features.")
                 if not (np.isfinite(mean).all() and np.isfinite(covariance).all() and mean[0] > 0):
                     raise BlobFormatError("These step costs are no numbers of milliseconds.")
+                spread = covariance.diagonal()
+                if not ((spread >= 0).all() and (spread[: len(_KNOTS)] > 0).all()):
+                    raise BlobFormatError("These step costs are surer than they can be.")
                 costs._known[mode] = (mean, covariance)
         except (BlobFormatError, KeyError, ValueError) as error:
             raise StepCostFormatError(f"{error} Start with nothing learned.") from error

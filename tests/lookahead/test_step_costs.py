@@ -110,6 +110,27 @@ def test_damaged_costs_are_refused(place: int) -> None:
         StepCosts.from_bytes(bytes(damaged))
 
 
+@pytest.mark.parametrize(("feature", "spread"), [(0, 0.0), (3, -1.0), (9, -1e-9)])
+def test_costs_surer_than_they_can_be_are_refused(feature: int, spread: float) -> None:
+    """A negative variance turned every correction around."""
+    costs = StepCosts()
+    costs.curve("strict", STRICT).covariance[feature, feature] = spread
+    with pytest.raises(StepCostFormatError, match="surer"):
+        StepCosts.from_bytes(costs.to_bytes())
+
+
+@pytest.mark.parametrize("milliseconds", [0.0, 50.0])
+def test_a_curve_that_rounding_made_too_sure_goes_on(milliseconds: float) -> None:
+    """Less than no variance was the root of a negative number, and the costs became complex."""
+    curve = StepCurve.from_prior(FLEXIBLE)
+    curve.covariance = -1e9 * np.eye(len(curve.mean))
+    curve.mean[0] = 0.0
+    for _ in range(2):
+        curve.observe(1, 1, 1, context_length=0, milliseconds=milliseconds)
+    assert np.isfinite(curve.mean).all()
+    assert np.isfinite(curve.covariance).all()
+
+
 def test_costs_that_are_no_numbers_are_refused() -> None:
     costs = StepCosts()
     costs.curve("strict", STRICT).mean[3] = np.nan
