@@ -148,7 +148,7 @@ def sampling_words(numbers: AnswerNumbers) -> str:
 _SAMPLING = AnswerNumber(
     "sampling",
     "How each token was chosen; the same settings and seed give the same answer to the same "
-    "conversation, whatever was drafted.",
+    "conversation, whatever was drafted: exactly in strict mode, up to ties in flexible mode.",
     sampling_words,
 )
 

@@ -14,6 +14,12 @@ def sampling(**settings: object) -> str:
     return number.write(replace(NUMBERS, **settings))  # type: ignore[arg-type]
 
 
+def test_no_more_is_promised_of_a_seed_than_is_kept() -> None:
+    """ "Whatever was drafted" is true of strict mode only."""
+    (definition,) = (n.definition for n in PANEL_NUMBERS if n.name == "sampling")
+    assert "exactly in strict mode, up to ties in flexible mode" in definition
+
+
 def test_how_an_answer_was_sampled_is_told_so_that_it_can_be_made_again() -> None:
     everything = {"top_k": 40, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.1}
     assert sampling() == "greedy"
