@@ -1,4 +1,4 @@
-"""The task of answering one request of `/v1`: nothing is saved, nothing is learned.
+"""The task of answering one request of `/v1`: nothing is saved, and no word is learned.
 
 Knows the workbench. Run by the worker, waited for by the chat service.
 """
