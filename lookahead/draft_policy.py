@@ -22,7 +22,7 @@ __all__ = ["DraftPolicy", "PolicyStep"]
 
 _RATE_MEMORY = 8.0  # steps over which the rate is taken
 _LOOK_MEMORY = 8.0  # looks over which is taken what looking gives and costs
-_HOPE = 0.1  # plain steps that a look gives before one gave any: twenty looks to begin with
+_HOPE = 0.1  # tokens that a look gives before one gave any: twenty looks to begin with
 _TRUST_STEP = 0.5  # log-odds that a surprise moves the trust in a source
 _MAX_TRUST = 6.0  # log-odds up or down
 _NEVER, _SURELY = 1e-6, 0.99  # of a child behind its parent; certainty is not believed
@@ -84,8 +84,8 @@ class DraftPolicy:
         ]
         self._trust: dict[TokenSource, float] = {}
         self._tokens = self._cost = _RATE_MEMORY  # one token a plain step, to begin with
-        self._look_value = _HOPE  # what a look gained lately, in plain steps
-        self._look_cost = 0.0  # what it took
+        self._look_value = _HOPE  # tokens that a look gained lately, verifying paid for
+        self._look_cost = 0.0  # plain steps that it took
         self._steps_since_look = 0
         self._is_promising = True  # the last look had the next token
         self._choice = _Choice()
