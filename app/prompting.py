@@ -77,9 +77,17 @@ class PromptBuilder:
         )
 
     def answer_header_ids(self) -> tuple[int, ...]:
-        """What the template writes between a question and its answer."""
-        header = self._template.parts([PromptMessage("user", "Hello")])[-1]
-        return tuple(self._encode(header.text))
+        """What the template writes between a question and its answer, one token at least.
+
+        Of a template that writes nothing there, what it opens the conversation with.
+        """
+        parts = self._template.parts([PromptMessage("user", "Hello")])
+        for part in (parts[-1], parts[0]):
+            token_ids = self._encode(part.text) if part.kind == "control" else []
+            if token_ids:
+                return tuple(token_ids)
+        bos_id = self._tokenizer.bos_token_id
+        return (min(self._control_ids, default=0) if bos_id is None else bos_id,)
 
     def build_chat(self, turns: Sequence[Turn]) -> Prompt:
         """The prompt of a conversation whose last turn is to be answered.

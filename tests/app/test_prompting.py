@@ -152,6 +152,23 @@ def test_a_message_that_cannot_fit_is_refused_with_its_length() -> None:
     assert builder.build_chat([earlier, Turn("long " * 100, (65,)), Turn("short")]).token_ids
 
 
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (CHAT_TEMPLATE, [END, *b"\n", START, *b"assistant\n"]),
+        (TEMPLATES["system in the first question"], list(b" [/INST]")),
+        ("<|im_start|>{% for m in messages %}{{ m.content }}{% endfor %}", [START]),
+        ("{% for m in messages %}{{ m.content }}{% endfor %}", [START]),
+        (None, list(b"\n\nAssistant:")),
+    ],
+)
+def test_something_stands_before_every_answer(template: str | None, expected: list[int]) -> None:
+    """It was the question where a template writes nothing behind it, or nothing at all."""
+    builder = PromptBuilder(ByteTokenizer(template), 100)
+    assert list(builder.answer_header_ids())[-len(expected) :] == expected
+    assert not {*b"Hello"} <= {*builder.answer_header_ids()}
+
+
 def test_a_template_that_refuses_says_why() -> None:
     template = "{{ raise_exception('System role not supported') }}"
     with pytest.raises(PromptError, match="System role not supported"):
