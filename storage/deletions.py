@@ -11,7 +11,7 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 from storage.conversations import not_found as no_such_chat
-from storage.erasures import as_json, delete_conversations, delete_sources, rebuild_index
+from storage.erasures import as_json, delete_conversations, delete_sources
 from storage.errors import RecordNotFoundError
 from storage.records import DeletedKind, Deletion
 from storage.sources import not_found as no_such_document
@@ -96,8 +96,6 @@ class Deletions:
             }
             sequence_ids = delete_conversations(connection, ids["conversation"])
             sequence_ids += delete_sources(connection, ids["document"])
-            if ids["document"]:
-                rebuild_index(connection)
         self._connections.truncate_log()
         return sequence_ids
 

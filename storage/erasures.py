@@ -21,13 +21,13 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 from storage.records import ERASED_TOKEN_ID, DraftOrigin, StepRecord
+from storage.search_index import IN_INDEX, drop_leftovers, rewrite_index
 
 __all__ = [
     "Erasures",
     "delete_conversations",
     "delete_sources",
     "erased_token_ids",
-    "rebuild_index",
     "without_purged",
 ]
 
@@ -64,12 +64,9 @@ class Erasures:
             kind: frozenset(row["row_id"] for row in pending if row["kind"] == kind)
             for kind in ("conversation", "source", "sequence", "words")
         }
-        if ids["words"]:
-            with self._connections.transaction() as connection:
-                rebuild_index(connection)
+        is_done = not ids["words"] or rewrite_index(self._connections)
         self._erase_drafts(ids["sequence"])
         tokenizer_ids = {row["tokenizer_id"] for row in pending} - {None}
-        is_done = True
         for tokenizer_id in sorted(tokenizer_ids):
             is_done &= erase_index(tokenizer_id)
         for path in copies_of(self._connections.path):
@@ -78,7 +75,7 @@ class Erasures:
             with self._connections.transaction() as connection:
                 connection.conn.executemany(
                     "DELETE FROM erasures WHERE kind = ? AND row_id = ?",
-                    [(row["kind"], row["row_id"]) for row in pending],
+                    [(r["kind"], r["row_id"]) for r in pending if r["kind"] != "words"],
                 )
             return True
         return False
@@ -138,7 +135,7 @@ def delete_sources(connection: Connection, source_ids: Collection[int]) -> list[
     sequence_ids = note_sequences(connection, source_ids)
     note(connection, "source", source_ids)
     if source_ids:
-        note(connection, "words", [0])
+        note(connection, "words", [IN_INDEX])
     connection.execute(
         "DELETE FROM sources WHERE id IN (SELECT value FROM json_each(?))", [as_json(source_ids)]
     )
@@ -161,16 +158,6 @@ def note(connection: Connection, kind: str, row_ids: Iterable[int]) -> None:
     connection.conn.executemany(
         "INSERT OR IGNORE INTO erasures VALUES (?, ?, NULL)", [(kind, i) for i in row_ids]
     )
-
-
-def rebuild_index(connection: Connection) -> None:
-    """Write the search index anew, within the caller's transaction.
-
-    Deleting from FTS5 only adds a mark, so this takes the words out. Not 'optimize': in SQLite
-    3.40 the thousandth in a row leaves an index that cannot be read.
-    """
-    connection.execute("INSERT INTO document_texts_fts (document_texts_fts) VALUES ('rebuild')")
-    connection.execute("DELETE FROM erasures WHERE kind = 'words'")
 
 
 def erased_drafts(
@@ -286,6 +273,7 @@ def erase_rows(
     connection.execute("BEGIN IMMEDIATE")
     for table, kind in (("conversations", "conversation"), ("sources", "source")):
         connection.executemany(f"DELETE FROM {table} WHERE id = ?", [(i,) for i in ids[kind]])
+    drop_leftovers(connection)
     connection.execute("INSERT INTO document_texts_fts (document_texts_fts) VALUES ('rebuild')")
     steps = connection.execute("SELECT rowid, draft, accepted_nodes FROM steps")
     connection.executemany(SET_DRAFT, erased_drafts(steps, ids["sequence"]))

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections, Row
-from storage.erasures import delete_sources, rebuild_index
+from storage.erasures import delete_sources
 from storage.errors import (
     DatabaseDamagedError,
     RecordDamagedError,
@@ -21,6 +21,7 @@ from storage.errors import (
 )
 from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
+from storage.search_index import rebuild_index, rewrite_index
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time
 from storage.token_blobs import TokenIds
@@ -160,7 +161,7 @@ class Sources:
         return [DocumentMatch(**row) for row in rows]
 
     def delete(self, *source_ids: int) -> list[int]:
-        """Delete documents with text and sequences, and overwrite where they stood.
+        """Delete documents with text and sequences, and overwrite where they stood in the tables.
 
         At once: see `Deletions` for a deletion that can be undone, and `Erasures` for what is left
         to do. Returns the ids of their sequences, to be forgotten by the Trie. Raises
@@ -169,7 +170,6 @@ class Sources:
         with self._connections.transaction() as connection:
             require_documents(connection, source_ids)
             sequence_ids = delete_sources(connection, source_ids)
-            rebuild_index(connection)
         self._connections.truncate_log()
         return sequence_ids
 
@@ -194,8 +194,7 @@ class Sources:
 
     def erase_deleted_words(self) -> None:
         """Overwrite where the words of replaced documents stood, in the search index too."""
-        with self._connections.transaction() as connection:
-            rebuild_index(connection)
+        rewrite_index(self._connections)
         self._connections.truncate_log()
 
     def repair_index(self) -> None:

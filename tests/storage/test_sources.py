@@ -182,6 +182,7 @@ def test_nothing_of_a_deleted_document_stays_on_the_disk(
 
     assert num_traces() > 0
     db.sources.delete(source_id)
+    db.sources.erase_deleted_words()
     assert num_traces() == 0
     add(db, tokenizer_id, "secret.txt", " ".join(words))
     add(db, tokenizer_id, "secret.txt", "replaced")

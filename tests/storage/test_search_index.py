@@ -1,0 +1,195 @@
+"""The search index is written anew beside the old one: nobody waits, and no deleted word stays."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from storage import DATABASE_NAME, Database, search_index
+from storage.erasures import Erasures
+from storage.search_index import rewrite_index
+
+SECRET = " ".join(f"zanzibar{number}" for number in range(300))
+ONE_INDEX = {"", "_config", "_data", "_docsize", "_idx"}  # and its tables
+
+OnPause = Callable[[Callable[[int], object]], None]
+
+
+@pytest.fixture
+def on_pause(monkeypatch: pytest.MonkeyPatch) -> OnPause:
+    """Has something done at each pause, given its number; small documents take a page each."""
+    monkeypatch.setattr(search_index, "PAGE_CHARACTERS", 1)
+    monkeypatch.setattr(search_index, "PAGE_BLOCKS", 2)
+
+    def do(work: Callable[[int], object]) -> None:
+        numbers = count()
+        clock = SimpleNamespace(sleep=lambda _: work(next(numbers)))
+        monkeypatch.setattr(search_index, "time", clock)
+
+    return do
+
+
+def add(db: Database, name: str, text: str) -> int:
+    tokenizer_id = db.tokenizers.ensure("t", "t")
+    return db.sources.add_document(
+        name=name, uri=name, sha256=name, text=text, token_ids=[1], tokenizer_id=tokenizer_id
+    )[0]
+
+
+def filled_with(db: Database) -> int:
+    """Four documents with common words, and one of secret ones; its id."""
+    for number in range(4):
+        add(db, f"{number}.txt", f"common{number} words")
+    return add(db, "secret.txt", SECRET)
+
+
+def names_found(db: Database, words: str) -> set[str]:
+    return {match.name for match in db.sources.search(words)}
+
+
+def traces(folder: Path) -> dict[str, int]:
+    files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: data.count(b"anzibar") for name, data in files.items() if b"anzibar" in data}
+
+
+def check_whole(db: Database) -> None:
+    """One index, and it is of the texts that are there."""
+    prefix = search_index.NAME
+    with db._connections.transaction() as connection:
+        connection.execute(f"INSERT INTO {prefix} ({prefix}, rank) VALUES ('integrity-check', 1)")
+        names = connection.execute(
+            "SELECT name FROM sqlite_master WHERE name GLOB 'document_texts_fts*'"
+        ).fetchall()
+    assert {name.removeprefix(prefix) for (name,) in names} == ONE_INDEX
+
+
+def test_others_write_and_search_while_it_is_written_anew(
+    db: Database, data_dir: Path, on_pause: OnPause
+) -> None:
+    """Everybody waited fifteen seconds for a gigabyte of texts, and was told that it is busy."""
+    secret = filled_with(db)
+    pauses: list[set[str]] = []
+
+    def others(number: int) -> None:
+        with closing(sqlite3.connect(data_dir / DATABASE_NAME, timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+        if number < 3:
+            add(db, f"meanwhile{number}.txt", "words")
+        pauses.append(names_found(db, "words"))
+
+    db.sources.delete(secret)
+    on_pause(others)
+    assert db.erasures.finish(lambda _: True)
+    assert len(pauses) > 7
+    assert all({"0.txt", "1.txt", "2.txt", "3.txt"} <= found for found in pauses)
+    assert names_found(db, "words") == pauses[-1]
+    assert len(pauses[-1]) == 7
+    assert traces(data_dir) == {}
+    check_whole(db)
+    add(db, "later.txt", "words")
+    db.sources.delete(1)
+    assert names_found(db, "words") == (pauses[-1] | {"later.txt"}) - {"0.txt"}
+    check_whole(db)
+
+
+@pytest.mark.parametrize("num_deleted", [1, 100], ids=["once", "each time"])
+def test_a_document_deleted_meanwhile_is_not_in_the_new_one(
+    db: Database, data_dir: Path, on_pause: OnPause, num_deleted: int
+) -> None:
+    for number in range(30):
+        add(db, f"{number}.txt", f"{SECRET} {number}")
+    kept = add(db, "kept.txt", "words")
+    deleted = iter(range(2, 31))
+    db.sources.delete(1)
+
+    def delete_first(number: int) -> None:
+        if number % 2 and number < 2 * num_deleted:
+            source_id = next(deleted, None)
+            if source_id is not None:
+                db.sources.delete(source_id)
+
+    on_pause(delete_first)
+    assert db.erasures.finish(lambda _: True)
+    check_whole(db)
+    on_pause(lambda _: None)
+    db.sources.delete(*[source.id for source in db.sources.list() if source.id != kept])
+    assert db.erasures.finish(lambda _: True)
+    assert db.erasures.finish(lambda _: True)
+    assert not db.erasures.are_pending
+    assert names_found(db, "words") == {"kept.txt"}
+    assert traces(data_dir) == {}
+    check_whole(db)
+
+
+def test_what_is_deleted_once_it_is_written_waits_for_the_next_time(
+    db: Database, data_dir: Path, on_pause: OnPause, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note of it was taken for that of the words that had just been taken out."""
+    secret = filled_with(db)
+    on_pause(lambda _: None)
+    db.sources.delete(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Erasures, "_erase_drafts", lambda *_: db.sources.delete(secret))
+        db.erasures.finish(lambda _: True)
+    assert db.erasures.are_pending
+    assert db.erasures.finish(lambda _: True)
+    assert traces(data_dir) == {}
+    check_whole(db)
+
+
+@pytest.mark.parametrize("number_of_pause", range(7))
+def test_what_was_begun_when_the_program_ended_is_done_at_the_next_start(
+    db: Database, data_dir: Path, on_pause: OnPause, number_of_pause: int
+) -> None:
+    db.sources.delete(filled_with(db))
+    path = data_dir / "backups" / "lookahead-chat-before-m9001_x.db"
+    path.parent.mkdir()
+
+    def end(number: int) -> None:
+        if number == number_of_pause:
+            with (
+                closing(sqlite3.connect(data_dir / DATABASE_NAME)) as source,
+                closing(sqlite3.connect(path)) as copy,
+            ):
+                source.backup(copy)
+            raise KeyboardInterrupt
+
+    on_pause(end)
+    with pytest.raises(KeyboardInterrupt):
+        db.erasures.finish(lambda _: True)
+    db.close()
+    assert path.exists()
+    on_pause(lambda _: None)
+    with Database(data_dir) as again:
+        assert names_found(again, "words") == {f"{number}.txt" for number in range(4)}
+        assert again.erasures.are_pending
+        assert again.erasures.finish(lambda _: True)
+        assert not again.erasures.are_pending
+        assert traces(data_dir) == {}
+        check_whole(again)
+
+
+@pytest.mark.parametrize("number_of_pause", range(6))
+def test_of_two_programs_one_leaves_it_to_the_other(
+    db: Database, data_dir: Path, on_pause: OnPause, number_of_pause: int
+) -> None:
+    db.sources.delete(filled_with(db))
+    results = []
+
+    def begin_too(number: int) -> None:
+        if number == number_of_pause:
+            with Database(data_dir) as other:
+                results.append(rewrite_index(other._connections))
+
+    on_pause(begin_too)
+    results.append(rewrite_index(db._connections))
+    assert results[0], "the one that began last"
+    assert names_found(db, "words") == {f"{number}.txt" for number in range(4)}
+    db.erasures.finish(lambda _: True)
+    assert db.erasures.finish(lambda _: True)
+    assert traces(data_dir) == {}
+    check_whole(db)
