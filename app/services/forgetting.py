@@ -70,6 +70,9 @@ class Forgetting:
         bench = self._worker.bench
         if bench is not None:
             bench.keeper.restore(sequence_ids)
+            if kind == "document":
+                bench.look_for_documents()
+                self._worker.request_idle_work()
 
     def recent(self, deletions: Iterable[Deletion] | None = None) -> list[RecentDeletion]:
         """What can be brought back, the latest deletion first.

@@ -7,6 +7,7 @@ except `keeper` and `import_tokenizer`, which others may use.
 import contextlib
 import copy
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ from storage import (
     RecordExistsError,
     RecordNotFoundError,
     SegmentCache,
+    StorageError,
 )
 
 if TYPE_CHECKING:
@@ -96,8 +98,9 @@ class Workbench:
             is_allowed=config.idle_learning and config.can_answer,
         )
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
-        self._indexed_up_to = 0  # document ids: those below have tokens, or yield none
-        self._indexing: Iterator[int] | None = None  # the document that is being indexed
+        self._indexed_up_to = 0  # document ids: those up to it have tokens, or yield none
+        self._indexing: tuple[int, Iterator[int]] | None = None  # the document at work
+        self._has_come_back = threading.Event()  # a document, perhaps one without tokens
 
     def begin(self) -> None:
         """What was deleted while this was being made was told to nobody: look once more."""
@@ -258,20 +261,32 @@ class Workbench:
             return True
         return self._idle_learning.work()
 
+    def look_for_documents(self) -> None:
+        """Some were brought back: look at all of them again, once nothing is asked. Any thread."""
+        self._has_come_back.set()
+
     def _index_a_piece(self) -> bool:
         """Go on with documents imported under another tokenizer; whether there was one."""
         if self._indexing is None:
+            if self._has_come_back.is_set():
+                self._has_come_back.clear()
+                self._indexed_up_to = 0
             sources = self._database.sources
             source_id = sources.next_without_sequence(self.tokenizer_id, after=self._indexed_up_to)
             if source_id is None:
                 return False
-            self._indexed_up_to = source_id
-            self._indexing = self._index_document(source_id)
-        # deleted or indexed in this moment, or damaged: then there is nothing to index
-        with contextlib.suppress(RecordNotFoundError, RecordExistsError, RecordDamagedError):
-            if next(self._indexing, None) is not None:
-                return True
-        self._indexing = None
+            self._indexing = (source_id, self._index_document(source_id))
+        source_id, pieces = self._indexing
+        try:
+            # deleted or indexed in this moment, or damaged: then there is nothing to index
+            with contextlib.suppress(RecordNotFoundError, RecordExistsError, RecordDamagedError):
+                if next(pieces, None) is not None:
+                    return True
+        except StorageError as error:
+            logger.warning("a document could not be indexed, and will be later: %s", error)
+            self._indexing = None
+            return False
+        self._indexing, self._indexed_up_to = None, source_id
         return True
 
     def _index_document(self, source_id: int) -> Iterator[int]:

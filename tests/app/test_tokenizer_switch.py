@@ -4,8 +4,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from app.services import ChatService, ServiceConfig
-from storage import Database
+from storage import Database, DatabaseBusyError
+from storage.sources import Sources
 from tests.app.asking import WAIT, Start, answered, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
@@ -99,3 +102,42 @@ def test_deleting_takes_a_document_out_of_the_tries_of_all_tokenizers(
     second.undo("document", second.recent_deletions()[0].ids)
     second.close()
     assert len(held(start(ScriptedEngine()))) == 1
+
+
+def test_a_document_whose_tokens_could_not_be_saved_is_indexed_later(
+    start: Start,
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was passed over until the next start."""
+    first = start(ScriptedEngine())
+    imported(first, tmp_path, "a.txt")
+    first.close()
+
+    def busy(*_: object) -> list[int]:
+        raise DatabaseBusyError("Another program is holding the file.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sources, "add_sequence", busy)
+        second = start(other_model())
+        wait_for(lambda: "could not be indexed" in caplog.text)
+    second._worker.request_idle_work()
+    wait_for(lambda: len(rows(database, 2)) == 1)
+
+
+def test_a_document_that_is_brought_back_is_indexed(
+    start: Start, database: Database, tmp_path: Path
+) -> None:
+    """Those behind it had been indexed meanwhile, and nobody looked at it again."""
+    first = start(ScriptedEngine())
+    for name in ("a.txt", "b.txt"):
+        imported(first, tmp_path, name)
+    deleted = min(source.id for source in first.documents())
+    first.delete_document(deleted)
+    first.close()
+    second = start(other_model())
+    wait_for(lambda: len(rows(database, 2)) == 1)
+    second.undo("document", [deleted])
+    wait_for(lambda: len(rows(database, 2)) == 2)
