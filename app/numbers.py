@@ -22,11 +22,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AnswerNumber:
-    """One of the numbers; `write` gives its value with its unit."""
+    """One of the numbers; `write` gives its value with its unit, or in words."""
 
     name: str
     definition: str
     write: Callable[[AnswerNumbers], str]
+    is_words: bool = False
 
 
 def number(name: str, value: str, definition: str) -> dict[str, str]:
@@ -150,6 +151,7 @@ _SAMPLING = AnswerNumber(
     "How each token was chosen; the same settings and seed give the same answer to the same "
     "conversation, whatever was drafted: exactly in strict mode, up to ties in flexible mode.",
     sampling_words,
+    is_words=True,
 )
 
 PANEL_NUMBERS = (_SPEED, _FIRST, _FORWARDS, _PER_STEP, _ACCEPTANCE, _REUSED, _DRAFTING, _SAMPLING)

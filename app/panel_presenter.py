@@ -70,7 +70,10 @@ class PanelPresenter:
             "unsplit": "" if snapshot is None or is_split else displayable(snapshot.text),
             "labels": self._named(log.sequence_ids),
             "numbers": [
-                number(shown.name, shown.write(numbers), shown.definition)
+                {
+                    **number(shown.name, shown.write(numbers), shown.definition),
+                    "is_words": shown.is_words,
+                }
                 for shown in PANEL_NUMBERS
                 if numbers is not None
             ],

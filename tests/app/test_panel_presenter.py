@@ -3,12 +3,14 @@
 import json
 from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app import panel
 from app.panel_presenter import PanelPresenter, step_details_value
 from app.plain_text import displayable
 from app.services.step_views import NodeView, PassageView, StepDetails
@@ -257,6 +259,14 @@ def test_every_number_says_what_it_is_in_one_sentence() -> None:
     for number in numbers:
         assert number["definition"].endswith(".")
         assert number["definition"].count(". ") == 0, number
+
+
+def test_what_is_in_words_gets_a_line_by_what_it_is_and_not_by_its_place() -> None:
+    """The stylesheet counted to the eighth number: another one would have put it elsewhere."""
+    numbers = panel_value([], snapshot("a"), labels)["numbers"]
+    assert [number["name"] for number in numbers if number["is_words"]] == ["sampling"]
+    static = Path(panel.__file__).parent / "static"
+    assert "nth-child" not in (static / "panel.css").read_text(encoding="utf-8")
 
 
 def test_the_way_to_other_answers_names_their_questions() -> None:

@@ -27,8 +27,8 @@ class Numbers {
   build(numbers) {
     this.terms = numbers.map(({ name }) => makeTerm(name, ''));
     this.values = numbers.map(() => make('dd'));
-    this.list.replaceChildren(...numbers.map((_, i) => {
-      const group = make('div');
+    this.list.replaceChildren(...numbers.map(({ is_words: isWords }, i) => {
+      const group = make('div', isWords ? 'words' : '');
       const term = make('dt');
       term.append(this.terms[i]);
       group.append(term, this.values[i]);
