@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from app.page_errors import shows_errors
+from app.page_errors import RefusedInputError, shows_errors
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
 
 __all__ = ["SettingsHandlers"]
 
-_FORBIDDEN = "The program was started with --no-idle-learning, or its setting."
+_FORBIDDEN = (
+    "Idle learning was switched off when the program was started, by --no-idle-learning, "
+    "LOOKAHEAD_CHAT_IDLE_LEARNING or idle_learning in config.toml. Start it without to choose here."
+)
 
 
 class SettingsHandlers:
@@ -32,5 +35,7 @@ class SettingsHandlers:
 
     @shows_errors(0)
     def switch(self, is_wanted: bool) -> None:
-        """Switch idle learning on or off for good."""
+        """Switch idle learning on or off for good; refused where it is not the page's to choose."""
+        if not self._service.may_learn_while_idle:
+            raise RefusedInputError(_FORBIDDEN)
         self._service.set_idle_learning(bool(is_wanted))
