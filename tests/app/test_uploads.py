@@ -238,7 +238,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
 
 
 def test_the_disk_is_waited_for_beside_the_event_loop(
-    uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+    uploads: Uploads, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slow disk held up the answers that were being written to all pages."""
     threads = []
@@ -248,11 +248,18 @@ def test_the_disk_is_waited_for_beside_the_event_loop(
         threads.append(threading.current_thread())
         make_parent(path, folder)
 
+    def begun(files: list[tuple[str, int]]) -> tuple[str, list[int]]:
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        return begin_upload(files)
+
     async def chunks() -> AsyncIterator[bytes]:
         yield b"words"
 
+    begin_upload = uploads.begin
+    monkeypatch.setattr(uploads, "begin", begun)
     monkeypatch.setattr(uploads_module, "_make_parent", recorded)
-    batch_id, _ = uploads.begin([("a.md", 5)])
+    batch_id = begin(client, ("a.md", 5))["batch"]
     asyncio.run(uploads.receive(batch_id, 0, chunks()))
     assert threads
     assert threading.main_thread() not in threads
