@@ -108,7 +108,7 @@ def _import(settings: Settings, options: Mapping[str, Any], terminal: Terminal) 
     if missing:
         raise CommandError(f"{', '.join(missing)}: no such file or folder. Check the path.")
     _prepare_model(settings, terminal)
-    from app.numbers import time_left
+    from app.numbers import counted, time_left
     from app.services.chat_service import ChatService
     from app.services.views import ServiceConfig
 
@@ -144,6 +144,11 @@ def _import(settings: Settings, options: Mapping[str, Any], terminal: Terminal) 
     else:
         for path, reason in snapshot.skipped:
             terminal.say(f"Skipped {path}: {reason}")
+        if snapshot.num_dropped:
+            terminal.say(
+                f"{counted(snapshot.num_dropped, 'earlier version')} deleted, of files that hold "
+                "no such text any more; for five minutes, Undo on the page brings it back."
+            )
         terminal.result(
             f"Imported {snapshot.num_documents} of {snapshot.num_files_done} files, "
             f"{snapshot.num_tokens:,} tokens"

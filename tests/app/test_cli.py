@@ -227,7 +227,14 @@ def service(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedService]:
         1, "running", num_files_done=1, num_files_total=3, num_tokens=1234, seconds_left=130.0
     )
     done = ImportSnapshot(
-        2, "complete", 3, 3, num_documents=2, num_tokens=5678, skipped=(("x.bin", "binary"),)
+        2,
+        "complete",
+        3,
+        3,
+        num_documents=2,
+        num_tokens=5678,
+        skipped=(("x.bin", "binary"),),
+        num_dropped=1,
     )
     Service.job = ScriptedJob(waiting, running, done)
     return Service
@@ -244,6 +251,7 @@ def test_import_tells_progress_and_what_was_skipped(
         in told.err
     )
     assert "Skipped x.bin: binary\n" in told.err
+    assert "1 earlier version deleted" in told.err
     assert service.events == ["start", f"import {tmp_path.name}", "close"]
 
 
