@@ -15,12 +15,12 @@ from storage.erasures import as_json, delete_conversations, delete_sources
 from storage.errors import RecordNotFoundError
 from storage.records import DeletedKind, Deletion
 from storage.sources import not_found as no_such_document
-from storage.sources import require_documents
 from storage.times import now, parse_time, time_text
 
 __all__ = ["Deletions"]
 
 TABLES = {"conversation": "conversations", "document": "sources"}
+OF_KIND = {"conversation": "", "document": " AND kind = 'document'"}
 HIDDEN = {
     "conversation": "SELECT id FROM conversations WHERE deleted_at <= ?",
     "document": "SELECT id FROM sources WHERE kind = 'document' AND deleted_at <= ?",
@@ -51,9 +51,15 @@ class Deletions:
     def hide_documents(self, source_ids: Collection[int]) -> list[int]:
         """Delete documents for now, all or none. Returns and raises as `hide_conversation`."""
         with self._connections.transaction() as connection:
-            require_documents(connection, source_ids)
-            if mark(connection, "document", source_ids) < len(set(source_ids)):
-                raise no_such_document(min(source_ids))
+            shown = connection.execute(
+                "SELECT id FROM shown_sources"
+                " WHERE kind = 'document' AND id IN (SELECT value FROM json_each(?))",
+                [as_json(source_ids)],
+            )
+            missing = set(source_ids) - {row[0] for row in shown}
+            if missing:
+                raise no_such_document(min(missing))
+            mark(connection, "document", source_ids)
             return sequence_ids_of(connection, "document", source_ids)
 
     def restore(self, kind: DeletedKind, row_ids: Collection[int]) -> list[int]:
@@ -65,7 +71,7 @@ class Deletions:
         with self._connections.transaction() as connection:
             cursor = connection.execute(
                 f"UPDATE {TABLES[kind]} SET deleted_at = NULL"
-                " WHERE id IN (SELECT value FROM json_each(?))",
+                f" WHERE id IN (SELECT value FROM json_each(?)){OF_KIND[kind]}",
                 [as_json(row_ids)],
             )
             if not cursor.rowcount:
@@ -132,7 +138,7 @@ def mark(connection: Connection, kind: DeletedKind, row_ids: Collection[int]) ->
     time = now()
     cursor = connection.execute(
         f"UPDATE {TABLES[kind]} SET deleted_at = ?"
-        " WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL",
+        f" WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL{OF_KIND[kind]}",
         [time, as_json(row_ids)],
     )
     if kind == "conversation":

@@ -52,11 +52,12 @@ class Generations:
             " coalesce(sum(num_steps), 0) AS num_steps,"
             " coalesce(sum(num_drafted_tokens), 0) AS num_drafted_tokens,"
             " coalesce(sum(num_accepted_tokens), 0) AS num_accepted_tokens FROM generations"
+            " WHERE message_id IN (SELECT id FROM shown_messages)"
         )
         assert row is not None, "sums have a row"
         by_source = self._connections.rows(
             "SELECT key, sum(value) AS total FROM generations, json_each(accepted_by_source)"
-            " GROUP BY key"
+            " WHERE message_id IN (SELECT id FROM shown_messages) GROUP BY key"
         )
         return AnswerTotals(
             **row, accepted_by_source={found["key"]: found["total"] for found in by_source}

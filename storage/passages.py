@@ -34,7 +34,7 @@ class Passages:
     def are_used(self, conversation_id: int) -> bool:
         """Whether a chat's questions are answered with passages. Raises RecordNotFoundError."""
         row = self._connections.row(
-            "SELECT uses_documents FROM conversations WHERE id = ?", [conversation_id]
+            "SELECT uses_documents FROM shown_conversations WHERE id = ?", [conversation_id]
         )
         if row is None:
             raise no_such_chat(conversation_id)
@@ -44,7 +44,7 @@ class Passages:
         """Switch that on or off. Raises RecordNotFoundError."""
         with self._connections.transaction() as connection:
             cursor = connection.execute(
-                "UPDATE conversations SET uses_documents = ? WHERE id = ?",
+                "UPDATE conversations SET uses_documents = ? WHERE id = ? AND deleted_at IS NULL",
                 [int(is_used), conversation_id],
             )
             if not cursor.rowcount:
@@ -54,7 +54,8 @@ class Passages:
         """Remember what was quoted for an answer. Raises RecordNotFoundError."""
         with self._connections.transaction() as connection:
             cursor = connection.execute(
-                "UPDATE messages SET passages = ? WHERE id = ?",
+                "UPDATE messages SET passages = ?"
+                " WHERE id = (SELECT id FROM shown_messages WHERE id = ?)",
                 [json.dumps([*references]), message_id],
             )
             if not cursor.rowcount:
@@ -62,13 +63,15 @@ class Passages:
 
     def references(self, message_id: int) -> list[PassageReference]:
         """What was quoted for one answer, there or not."""
-        row = self._connections.row("SELECT passages FROM messages WHERE id = ?", [message_id])
+        row = self._connections.row(
+            "SELECT passages FROM shown_messages WHERE id = ?", [message_id]
+        )
         return [] if row is None else [(a, b, c) for a, b, c in json.loads(row["passages"])]
 
     def quoted(self, message_ids: Collection[int]) -> dict[int, tuple[DocumentPassage, ...]]:
         """What was quoted for these answers, in order; what was deleted since is left out."""
         rows = self._connections.rows(
-            "SELECT id, passages FROM messages WHERE passages <> '[]'"
+            "SELECT id, passages FROM shown_messages WHERE passages <> '[]'"
             " AND id IN (SELECT value FROM json_each(?))",
             [json.dumps([*message_ids])],
         )
@@ -94,8 +97,8 @@ class Passages:
     def sequences_of(self, source_id: int, tokenizer_id: int) -> list[tuple[int, int]]:
         """Id and number of tokens of each sequence of a document under a tokenizer."""
         rows = self._connections.rows(
-            "SELECT id, num_tokens FROM sequences WHERE source_id = ? AND tokenizer_id = ?"
-            " ORDER BY id",
+            "SELECT id, num_tokens FROM shown_sequences"
+            " WHERE source_id = ? AND tokenizer_id = ? ORDER BY id",
             [source_id, tokenizer_id],
         )
         return [(row["id"], row["num_tokens"]) for row in rows]

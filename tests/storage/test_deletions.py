@@ -187,6 +187,58 @@ def test_a_document_can_be_imported_again_while_its_deletion_could_be_undone(
     assert len(db.sequences.ids(tokenizer_id)) == 1
 
 
+def test_of_documents_that_cannot_be_deleted_together_the_missing_one_is_named(
+    db: Database,
+) -> None:
+    """It was the first of all that was named, whichever was gone."""
+    first, gone = add(db, "a.txt", "a"), add(db, "b.txt", "b")
+    db.deletions.hide_documents([gone])
+    with pytest.raises(RecordNotFoundError, match=f"Document {gone} "):
+        db.deletions.hide_documents([first, gone])
+    assert [source.id for source in db.sources.list()] == [first]
+
+
+def test_the_history_of_a_deleted_chat_does_not_come_back_as_a_document(
+    db: Database, exchange: Callable[..., Message], tokenizer_id: int
+) -> None:
+    """The chat stayed deleted, and its words were drafted from again."""
+    chat = db.conversations.create().id
+    exchange(chat)
+    db.deletions.hide_conversation(chat)
+    with pytest.raises(RecordNotFoundError):
+        db.deletions.restore("document", [1])
+    assert db.sequences.ids(tokenizer_id) == []
+
+
+def test_what_belongs_to_something_deleted_is_not_read_and_not_written(
+    db: Database, exchange: Callable[..., Message], tokenizer_id: int
+) -> None:
+    kept, chat = db.conversations.create().id, db.conversations.create().id
+    exchange(kept)
+    before = db.generations.totals()
+    assert before.num_answers == 1
+    message_id = exchange(chat).id
+    source_id = add(db, "a.txt", "a")
+    db.passages.use(chat, True)
+    db.passages.save(message_id, [(source_id, 0, 1)])
+    db.deletions.hide_conversation(chat)
+    db.deletions.hide_documents([source_id])
+    assert db.generations.totals() == before
+    assert db.passages.references(message_id) == []
+    assert db.passages.quoted([message_id]) == {}
+    assert db.passages.sequences_of(source_id, tokenizer_id) == []
+    for call in (
+        lambda: db.passages.are_used(chat),
+        lambda: db.passages.use(chat, False),
+        lambda: db.passages.save(message_id, []),
+    ):
+        with pytest.raises(RecordNotFoundError):
+            call()
+    db.deletions.restore("conversation", [chat])
+    assert db.passages.are_used(chat)
+    assert db.passages.references(message_id) == [(source_id, 0, 1)]
+
+
 def test_documents_deleted_in_one_go_come_back_in_one_go(db: Database) -> None:
     ids = [add(db, f"{number}.txt", f"text {number}") for number in range(4)]
     assert db.deletions.hide_documents(ids[:3]) == [1, 2, 3]
