@@ -225,6 +225,7 @@ def _checked(path: Path, bench: Workbench) -> Iterator[tuple[Entry, NDArray[np.i
 
     Without token ids where they are of another tokenizer than the workbench's.
     """
+    assert bench.import_tokenizer is not None, "a model that was loaded has a tokenizer"
     vocab_size = max(bench.model.vocab_size, len(bench.import_tokenizer))
     digest = hashlib.sha256()
     num_entries = 0
