@@ -9,6 +9,7 @@ delete and by the app.
 
 import json
 import logging
+import math
 import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -21,7 +22,7 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 from storage.records import ERASED_TOKEN_ID, DraftOrigin, StepRecord
-from storage.search_index import IN_INDEX, drop_leftovers, rewrite_index
+from storage.search_index import IN_INDEX, IndexRewriting, drop_leftovers
 
 __all__ = [
     "Erasures",
@@ -42,13 +43,19 @@ class Erasures:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._rewriting = IndexRewriting(connections)
+
+    @property
+    def are_under_way(self) -> bool:
+        """Whether `finish` ran out of time and is to be called again."""
+        return self._rewriting.is_under_way
 
     @property
     def are_pending(self) -> bool:
         """Whether there is something left to do."""
         return self._connections.row("SELECT 1 FROM erasures LIMIT 1") is not None
 
-    def finish(self, erase_index: Callable[[int], bool]) -> bool:
+    def finish(self, erase_index: Callable[[int], bool], max_seconds: float = math.inf) -> bool:
         """Clear all that may hold something of deleted rows; whether that was possible.
 
         Not while an answer is written: it may have drafted from what was deleted since.
@@ -56,6 +63,7 @@ class Erasures:
         Args:
             erase_index: is given the id of a tokenizer whose index held some, and takes them out of
                 what is kept of it on the disk; whether that was possible.
+            max_seconds: of work on the search index, which takes longest; then `are_under_way`.
         """
         pending = self._connections.rows("SELECT kind, row_id, tokenizer_id FROM erasures")
         if not pending:
@@ -64,7 +72,9 @@ class Erasures:
             kind: frozenset(row["row_id"] for row in pending if row["kind"] == kind)
             for kind in ("conversation", "source", "sequence", "words")
         }
-        is_done = not ids["words"] or rewrite_index(self._connections)
+        if ids["words"] and not self._rewriting.work(max_seconds):
+            return False
+        is_done = True
         self._erase_drafts(ids["sequence"])
         tokenizer_ids = {row["tokenizer_id"] for row in pending} - {None}
         for tokenizer_id in sorted(tokenizer_ids):
@@ -77,7 +87,7 @@ class Erasures:
                     "DELETE FROM erasures WHERE kind = ? AND row_id = ?",
                     [(r["kind"], r["row_id"]) for r in pending if r["kind"] != "words"],
                 )
-            return True
+            return not self.are_pending
         return False
 
     def _database_id(self) -> str:

@@ -7,15 +7,17 @@ cannot be read. Not 'secure-delete': earlier versions of SQLite cannot open an i
 with it. Called by the stores that delete, from any thread and program.
 """
 
+import math
 import sqlite3
 import time
 import uuid
+from collections.abc import Iterator
 
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 
-__all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "drop_leftovers", "rebuild_index", "rewrite_index"]
+__all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "IndexRewriting", "drop_leftovers", "rebuild_index"]
 
 # Rows of kind 'words' in `erasures`: where words of deleted documents stand.
 IN_INDEX = 0
@@ -29,13 +31,38 @@ PAUSE_SECONDS = 0.02  # between two of them: who waits for the file looks every 
 MAX_ATTEMPTS = 3
 
 
-def rewrite_index(connections: Connections) -> bool:
-    """Replace the index by one without deleted words; others can read and write meanwhile.
+class IndexRewriting:
+    """Replaces the index by one without deleted words; others can read and write meanwhile.
 
-    Returns False where another one has begun with it since, and is left to it.
+    Not to be used by two threads at once; two of them may be at work, in one program or in two:
+    then the one that began last does it.
     """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._pieces: Iterator[None] | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it was begun and is to be gone on with."""
+        return self._pieces is not None
+
+    def work(self, max_seconds: float = math.inf) -> bool:
+        """Do a piece of it; whether there is nothing more to do."""
+        end = time.monotonic() + max_seconds
+        pieces, self._pieces = self._pieces or _rewrite(self._connections), None
+        for _ in pieces:
+            if time.monotonic() >= end:
+                self._pieces = pieces
+                return False
+            time.sleep(PAUSE_SECONDS)
+        return True
+
+
+def _rewrite(connections: Connections) -> Iterator[None]:
+    """Yields between transactions; ends early where another one has begun with it since."""
     for _ in range(MAX_ATTEMPTS):
-        clear_leftovers(connections)
+        yield from clear_leftovers(connections)
         name = f"{NAME}_new_{uuid.uuid4().hex}"
         with connections.transaction() as connection:
             sql = connection.execute(
@@ -47,20 +74,19 @@ def rewrite_index(connections: Connections) -> bool:
         while after is not None:
             with connections.transaction() as connection:
                 if not is_there(connection, name):
-                    return False
+                    return
                 after, num_added = add_page(connection, name, after)
                 num_documents += num_added
                 if after is None and has_just(connection, num_documents):
                     put_in_place(connection, name)
                     break
-            time.sleep(PAUSE_SECONDS)
+            yield
         else:
             continue  # a document was deleted that the new one has already
-        clear_leftovers(connections)
-        return True
+        yield from clear_leftovers(connections)
+        return
     with connections.transaction() as connection:
         rebuild_index(connection)
-    return True
 
 
 def rebuild_index(connection: Connection) -> None:
@@ -118,8 +144,8 @@ def put_in_place(connection: Connection, name: str) -> None:
     connection.execute("INSERT INTO erasures VALUES ('words', ?, NULL)", [IN_REPLACED_INDEX])
 
 
-def clear_leftovers(connections: Connections) -> None:
-    """Overwrite what was begun or replaced, page by page."""
+def clear_leftovers(connections: Connections) -> Iterator[None]:
+    """Overwrite what was begun or replaced, page by page; yields between them."""
     with connections.transaction() as connection:
         for name in leftovers(connection):
             if name.startswith(f"{NAME}_new_"):  # who fills it finds it gone, and leaves off
@@ -127,7 +153,7 @@ def clear_leftovers(connections: Connections) -> None:
         names = leftovers(connection)
     for name in names:
         while clear_page(connections, name):
-            time.sleep(PAUSE_SECONDS)
+            yield
     with connections.transaction() as connection:
         if not leftovers(connection):
             connection.execute(

@@ -21,7 +21,7 @@ from storage.errors import (
 )
 from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
-from storage.search_index import rebuild_index, rewrite_index
+from storage.search_index import IndexRewriting, rebuild_index
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time
 from storage.token_blobs import TokenIds
@@ -194,7 +194,7 @@ class Sources:
 
     def erase_deleted_words(self) -> None:
         """Overwrite where the words of replaced documents stood, in the search index too."""
-        rewrite_index(self._connections)
+        IndexRewriting(self._connections).work()
         self._connections.truncate_log()
 
     def repair_index(self) -> None:

@@ -4,6 +4,7 @@ Knows the database, the worker and the Trie's keeper. Used by the chat service, 
 """
 
 import logging
+import math
 import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -154,18 +155,24 @@ def undoable_since() -> datetime:
 
 
 def purge_deleted(
-    database: Database, cache: SegmentCache, keeper: TrieKeeper | None = None
-) -> None:
+    database: Database,
+    cache: SegmentCache,
+    keeper: TrieKeeper | None = None,
+    *,
+    max_seconds: float = math.inf,
+) -> bool:
     """Purge what can be brought back no more, from database, Trie and every file.
 
     Not while an answer is written. Of several programs with one data folder, the one that may write
-    the cache does it. What cannot be done now is left for the next time.
+    the cache does it. What cannot be done now is left for the next time. Returns whether the time
+    was over and it can be gone on with at once.
 
     Args:
         keeper: of the Trie in memory; None: there is none.
+        max_seconds: see `Erasures.finish`.
     """
     if not cache.may_write():
-        return
+        return False
 
     def erase_index(tokenizer_id: int) -> bool:
         if keeper is not None and tokenizer_id == keeper.tokenizer_id:
@@ -177,7 +184,9 @@ def purge_deleted(
         if keeper is not None:
             keeper.forget(sequence_ids)
         ImportMemory(database).forget_folders()
-        if not database.erasures.finish(erase_index):
+        erasures = database.erasures
+        if not erasures.finish(erase_index, max_seconds) and not erasures.are_under_way:
             logger.info("something of what was deleted is in use; it is erased later")
     except StorageError as error:
         logger.warning("what was deleted could not be purged yet: %s", error)
+    return database.erasures.are_under_way

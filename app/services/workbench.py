@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 SessionKey = int | str  # a conversation's id, or a name
 
+_PURGE_SECONDS = 0.2  # of it in one go, since somebody may wait for an answer
 _MAX_SESSIONS = 4  # conversations whose keys and values are kept in memory
 
 
@@ -253,7 +254,8 @@ class Workbench:
 
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
-        purge_deleted(self._database, self._cache, self.keeper)
+        if purge_deleted(self._database, self._cache, self.keeper, max_seconds=_PURGE_SECONDS):
+            return True
         self._kept.save_if_due()  # not after what follows, which may go on for hours
         if self._index_a_piece():
             return True

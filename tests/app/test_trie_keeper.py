@@ -12,7 +12,7 @@ from app.services.learned_keeper import LearnedKeeper
 from app.services.trie_keeper import CATCH_UP_LENGTH, TrieKeeper
 from app.services.workbench import Workbench
 from lookahead.trie import Trie
-from storage import Database, NewSequence, SegmentCache
+from storage import Database, NewSequence, SegmentCache, search_index
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 WAIT = 20.0
@@ -405,4 +405,23 @@ def test_documents_are_indexed_for_another_tokenizer_in_one_go(
     assert not any(pieces[num_pieces:]), "it ends"
     assert [ids.tolist() for _, _, ids in database.sequences.all(2)] == [[*b"one"], [*b"two"]]
     assert bench.keeper.trie.sequence_ids == set(database.sequences.ids(2))
+    bench.close()
+
+
+def test_a_large_search_index_is_written_anew_in_pieces_of_idle_work(
+    config: ServiceConfig, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question waited until the index over all documents was written."""
+    monkeypatch.setattr(search_index, "PAGE_CHARACTERS", 1)
+    monkeypatch.setattr(workbench, "_PURGE_SECONDS", 0.0)
+    cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
+    bench = Workbench(ScriptedEngine(), config, database, cache, lambda _: None)
+    for name in ("one", "two", "three"):
+        add_document(database, name)
+    database.sources.delete(1)
+    assert [bench.do_idle_work() for _ in range(2)] == [True, True]
+    assert database.erasures.are_under_way
+    while database.erasures.are_under_way:
+        bench.do_idle_work()
+    assert not database.erasures.are_pending
     bench.close()

@@ -11,7 +11,7 @@ import pytest
 
 from storage import DATABASE_NAME, Database, search_index
 from storage.erasures import Erasures
-from storage.search_index import rewrite_index
+from storage.search_index import IndexRewriting
 
 SECRET = " ".join(f"zanzibar{number}" for number in range(300))
 ONE_INDEX = {"", "_config", "_data", "_docsize", "_idx"}  # and its tables
@@ -27,7 +27,7 @@ def on_pause(monkeypatch: pytest.MonkeyPatch) -> OnPause:
 
     def do(work: Callable[[int], object]) -> None:
         numbers = count()
-        clock = SimpleNamespace(sleep=lambda _: work(next(numbers)))
+        clock = SimpleNamespace(sleep=lambda _: work(next(numbers)), monotonic=lambda: 0.0)
         monkeypatch.setattr(search_index, "time", clock)
 
     return do
@@ -113,7 +113,7 @@ def test_a_document_deleted_meanwhile_is_not_in_the_new_one(
                 db.sources.delete(source_id)
 
     on_pause(delete_first)
-    assert db.erasures.finish(lambda _: True)
+    db.erasures.finish(lambda _: True)
     check_whole(db)
     on_pause(lambda _: None)
     db.sources.delete(*[source.id for source in db.sources.list() if source.id != kept])
@@ -121,6 +121,26 @@ def test_a_document_deleted_meanwhile_is_not_in_the_new_one(
     assert db.erasures.finish(lambda _: True)
     assert not db.erasures.are_pending
     assert names_found(db, "words") == {"kept.txt"}
+    assert traces(data_dir) == {}
+    check_whole(db)
+
+
+def test_it_is_gone_on_with_piece_by_piece_so_that_questions_are_answered(
+    db: Database, data_dir: Path, on_pause: OnPause
+) -> None:
+    db.sources.delete(filled_with(db))
+    on_pause(lambda _: None)
+    num_pieces = 0
+    while not db.erasures.finish(lambda _: True, max_seconds=0.0):
+        assert db.erasures.are_under_way
+        num_pieces += 1
+        if num_pieces == 2:
+            add(db, "meanwhile.txt", "words")
+            db.sources.delete(1)
+    assert not db.erasures.are_under_way
+    assert not db.erasures.are_pending
+    assert num_pieces > 6
+    assert names_found(db, "words") == {"1.txt", "2.txt", "3.txt", "meanwhile.txt"}
     assert traces(data_dir) == {}
     check_whole(db)
 
@@ -178,16 +198,19 @@ def test_of_two_programs_one_leaves_it_to_the_other(
     db: Database, data_dir: Path, on_pause: OnPause, number_of_pause: int
 ) -> None:
     db.sources.delete(filled_with(db))
-    results = []
+    pauses = []
 
     def begin_too(number: int) -> None:
+        pauses.append(number)
         if number == number_of_pause:
             with Database(data_dir) as other:
-                results.append(rewrite_index(other._connections))
+                IndexRewriting(other._connections).work()
+                check_whole(other)
+            pauses.clear()
 
     on_pause(begin_too)
-    results.append(rewrite_index(db._connections))
-    assert results[0], "the one that began last"
+    IndexRewriting(db._connections).work()
+    assert pauses == [], "the one that began last does it"
     assert names_found(db, "words") == {f"{number}.txt" for number in range(4)}
     db.erasures.finish(lambda _: True)
     assert db.erasures.finish(lambda _: True)
