@@ -16,7 +16,11 @@ _SIGNS = {" ": "·", "\n": "↵", "\t": "⇥", "\r": "␍"}
 
 def statistics_lines(overview: TrieOverview) -> list[tuple[str, str, str]]:
     """Name, value and definition of each number of the whole Trie."""
-    statistics, answers = overview.statistics, overview.answers
+    return [*_lines_of_content(overview), *_lines_of_drafts(overview)]
+
+
+def _lines_of_content(overview: TrieOverview) -> list[tuple[str, str, str]]:
+    statistics = overview.statistics
     by_source = statistics.num_tokens_by_source
     documents, history = (by_source.get(source, 0) for source in (_DOCUMENT, _HISTORY))
     return [
@@ -54,6 +58,12 @@ def statistics_lines(overview: TrieOverview) -> list[tuple[str, str, str]]:
             f"{statistics.num_segments:,} and {counted(statistics.tail_length, 'token')} unsorted",
             "Sorted parts, which are merged while nothing is asked, and what came since.",
         ),
+    ]
+
+
+def _lines_of_drafts(overview: TrieOverview) -> list[tuple[str, str, str]]:
+    answers = overview.answers
+    return [
         (
             "hit rate",
             percent(overview.hit_rate) if answers.num_tokens else "–",
