@@ -214,11 +214,11 @@ class ChatService:
         if kind == "document":
             self._forgetting.undo(kind, ids)
             return
-        with self._lock:
-            for conversation_id in ids:
-                file_id = self._unsaved.file_id(conversation_id)
-                if file_id is not None:
-                    self._forgetting.undo(kind, [file_id])
+        for conversation_id in ids:
+            file_id = self._unsaved.file_id(conversation_id)
+            if file_id is not None:
+                self._forgetting.undo(kind, [file_id])  # may have to sort: nobody waits for it
+            with self._lock:
                 self._unsaved.restore(self._unsaved.known_id(conversation_id))
 
     def recent_deletions(self) -> list[RecentDeletion]:
