@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -298,8 +299,12 @@ def prompt_file(tmp_path: Path) -> Path:
 def test_a_run_records_once_and_later_needs_no_model(
     tmp_path: Path, prompt_file: Path, embedded_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from lookahead import priming
+
     monkeypatch.setenv("LOOKAHEAD_CHAT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(app.bench.replay_suite, "WIDTHS", (4,))
+    prime = priming.prime  # all of it takes minutes
+    monkeypatch.setattr(priming, "prime", lambda *arguments: islice(prime(*arguments), 2))
     options = BenchOptions(
         suite="replay",
         settings=Settings(model=str(embedded_model_path), device="cpu"),
