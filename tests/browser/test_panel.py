@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from app.numbers import PANEL_NUMBERS
 from app.panel_log import look_of
 from app.services import AnswerSnapshot
 from storage import Database
@@ -136,7 +137,7 @@ def test_numbers_are_told_with_their_definitions(panel_site: PanelSite, chat: in
     numbers = panel_site.saved(chat).numbers
     assert numbers is not None
     names = page.locator("#panel .figures dt").all_text_contents()
-    assert len(names) == 7
+    assert len(names) == len(PANEL_NUMBERS)
     shown = dict(zip(names, page.locator("#panel .figures dd").all_text_contents(), strict=True))
     assert shown["tokens per step"] == f"{numbers.tokens_per_step:.2f}"
     assert shown["forwards"] == str(numbers.num_forwards)
@@ -149,7 +150,7 @@ def test_numbers_are_told_with_their_definitions(panel_site: PanelSite, chat: in
         term.hover()
         expect(tip).to_be_visible()
         told.add(tip.inner_text())
-    assert len(told) == 7
+    assert len(told) == len(PANEL_NUMBERS)
     assert all(sentence.endswith(".") for sentence in told)
 
 
