@@ -82,6 +82,7 @@ def create_application(service: "ChatService", settings: Settings, uploads_folde
     from app.document_handlers import DocumentHandlers
     from app.early_script import EarlyScript
     from app.handlers import PageHandlers
+    from app.idle_streams import IdleStreams
     from app.settings_handlers import SettingsHandlers
     from app.trie_handlers import TrieHandlers
     from app.ui import PAGE_CSS, build_page, page_theme
@@ -95,18 +96,19 @@ def create_application(service: "ChatService", settings: Settings, uploads_folde
     uploads = Uploads(uploads_folder, is_importing=lambda: service.running_import() is not None)
     application.include_router(upload_router(uploads))
     handlers = PageHandlers(service)
+    page = build_page(
+        handlers,
+        DemoHandlers(service, handlers),
+        CompareHandlers(service),
+        DocumentHandlers(service, handlers.panel, uploads),
+        UndoHandlers(service, handlers),
+        TrieHandlers(service),
+        SettingsHandlers(service),
+        default_lookahead=settings.lookahead,
+    )
     gr.mount_gradio_app(
         application,
-        build_page(
-            handlers,
-            DemoHandlers(service, handlers),
-            CompareHandlers(service),
-            DocumentHandlers(service, handlers.panel, uploads),
-            UndoHandlers(service, handlers),
-            TrieHandlers(service),
-            SettingsHandlers(service),
-            default_lookahead=settings.lookahead,
-        ),
+        page,
         path="/",
         theme=page_theme(),
         css_paths=PAGE_CSS,
@@ -121,7 +123,7 @@ def create_application(service: "ChatService", settings: Settings, uploads_folde
         max_file_size=_MAX_UPLOAD_SIZE,
     )
     hosts = (*security.LOOPBACK_HOSTS, settings.host, *settings.allowed_hosts)
-    return security.SecurityMiddleware(EarlyScript(application), hosts)
+    return security.SecurityMiddleware(EarlyScript(IdleStreams(application, page)), hosts)
 
 
 class _Server(uvicorn.Server):

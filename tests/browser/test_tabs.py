@@ -1,14 +1,15 @@
 """Many tabs of one browser, which has six connections to one address for all of them."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import APIResponse, Browser, Page, Request, Route, expect
 
 from tests.app.scripted_service import ScriptedService
 from tests.browser.serving import served
-from tests.browser.watched_site import WatchedSite, ask
+from tests.browser.watched_site import PATIENCE, WatchedSite, ask
 
 ANSWER = "Every tab is answered."
 SET_HIDDEN = """hidden => {
@@ -53,6 +54,61 @@ def test_tabs_out_of_sight_leave_the_connections_to_the_others(site: WatchedSite
     for page in tabs[:2]:
         page.evaluate(SET_HIDDEN, False)
         expect_an_answer(page, "And am I, once I am seen again?")
+
+
+def test_a_stream_opened_for_an_event_that_has_ended_gives_its_connection_back(
+    site: WatchedSite,
+) -> None:
+    """Gradio opens one where it learns late that an event was taken, and it stayed for good."""
+    page = site.open()
+    streams = Streams(page)
+    page.evaluate(SET_HIDDEN, True)
+    streams.wait_until_there_is_none()
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/queue/join*", lambda route: late.append((route, route.fetch())), times=1)
+    page.get_by_role("tab", name="Documents").click()
+    streams.wait_until(lambda: bool(late))
+    streams.wait_for_another(page.get_by_role("tab", name="Settings").click)  # it tells both ends
+    route, response = late.pop()
+    streams.wait_for_another(lambda: route.fulfill(response=response))
+
+
+class Streams:
+    """The event streams of a page, which is loaded anew for this."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._open: set[Request] = set()
+        self._num_opened = 0
+        page.on("request", self._note)
+        for ending in ("requestfinished", "requestfailed"):
+            page.on(ending, self._forget)
+        page.reload()
+        expect(page.locator("#status-line .text")).not_to_be_empty()
+
+    def _note(self, request: Request) -> None:
+        if "/queue/data?" in request.url:
+            self._open.add(request)
+            self._num_opened += 1
+
+    def _forget(self, request: Request) -> None:
+        self._open.discard(request)
+
+    def wait_for_another(self, act: Callable[[], None]) -> None:
+        """Wait until the act has opened one, and none is open any more."""
+        before = self._num_opened
+        act()
+        self.wait_until(lambda: self._num_opened > before)
+        self.wait_until_there_is_none()
+
+    def wait_until_there_is_none(self) -> None:
+        self.wait_until(lambda: not self._open)
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE / 1000
+        while not is_so():
+            assert time.monotonic() < deadline, f"{len(self._open)} streams are open"
+            self._page.wait_for_timeout(20)
 
 
 def hidden_tab(site: WatchedSite, first: Page) -> Page:
