@@ -2,9 +2,11 @@
 
 Deleting from FTS5 only adds a mark. Its own 'rebuild' takes fifteen seconds for a gigabyte in one
 transaction, in which nobody can write; so a new index is filled beside the old one, page by page,
-and takes its place. Not 'optimize': in SQLite 3.40 the thousandth in a row leaves an index that
-cannot be read. Not 'secure-delete': earlier versions of SQLite cannot open an index that was used
-with it. Called by the stores that delete, from any thread and program.
+and takes its place; one that a killed program began is gone on with. In the place of a damaged
+index comes an empty one, which is then written anew likewise. Not 'optimize': in SQLite 3.40 the
+thousandth in a row leaves an index that cannot be read. Not 'secure-delete': earlier versions of
+SQLite cannot open an index that was used with it. Called by the stores that delete, from any thread
+and program.
 """
 
 import math
@@ -17,7 +19,7 @@ from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 
-__all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "IndexRewriting", "drop_leftovers", "rebuild_index"]
+__all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "IndexRewriting", "drop_leftovers", "set_aside"]
 
 # Rows of kind 'words' in `erasures`: where words of deleted documents stand.
 IN_INDEX = 0
@@ -26,7 +28,12 @@ IN_REPLACED_INDEX = 1
 NAME = "document_texts_fts"
 PAGE_CHARACTERS = 1_000_000  # indexed in one transaction, where one document alone is not longer
 PAGE_BLOCKS = 500  # of four kilobytes, overwritten in one transaction
+TOTALS_ID = 1  # of the block with the number of documents and of words
 STRUCTURE_ID = 10  # of the last block without words; an index without it cannot be dropped
+NO_SEGMENTS = "x'00000000000000'"
+# 2^28 documents with 2^49 words, as FTS5 writes numbers: what is deleted is taken off, also what
+# the index never had, and below zero it would be damaged.
+AMPLE_TOTALS = "x'FFFFFF7FFFFFFFFFFFFF7F'"
 PAUSE_SECONDS = 0.02  # between two of them: who waits for the file looks every few milliseconds
 MAX_ATTEMPTS = 3
 
@@ -61,16 +68,11 @@ class IndexRewriting:
 
 def _rewrite(connections: Connections) -> Iterator[None]:
     """Yields between transactions; ends early where another one has begun with it since."""
+    after: int | None
     for _ in range(MAX_ATTEMPTS):
-        yield from clear_leftovers(connections)
-        name = f"{NAME}_new_{uuid.uuid4().hex}"
         with connections.transaction() as connection:
-            sql = connection.execute(
-                "SELECT sql FROM sqlite_master WHERE name = ?", [NAME]
-            ).fetchone()[0]
-            connection.execute(sql.replace(NAME, name, 1))
-        after: int | None = 0
-        num_documents = 0
+            name, after, num_documents = begin(connection)
+        yield from clear_leftovers(connections)
         while after is not None:
             with connections.transaction() as connection:
                 if not is_there(connection, name):
@@ -79,6 +81,9 @@ def _rewrite(connections: Connections) -> Iterator[None]:
                 num_documents += num_added
                 if after is None and has_just(connection, num_documents):
                     put_in_place(connection, name)
+                    connection.execute(
+                        "DELETE FROM erasures WHERE kind = 'words' AND row_id = ?", [IN_INDEX]
+                    )
                     break
             yield
         else:
@@ -87,6 +92,47 @@ def _rewrite(connections: Connections) -> Iterator[None]:
         return
     with connections.transaction() as connection:
         rebuild_index(connection)
+
+
+def begin(connection: Connection) -> tuple[str, int, int]:
+    """An index to be filled: its name, the last document in it, and how many it has.
+
+    One that somebody began is taken over, unless a document in it was deleted since. Who is at it
+    finds it gone, and leaves off.
+    """
+    name = f"{NAME}_new_{uuid.uuid4().hex}"
+    after = num_documents = 0
+    for begun in leftovers(connection, "new"):
+        held = connection.execute(f"SELECT max(id), count(*) FROM {begun}_docsize").fetchone()
+        there = connection.execute(
+            "SELECT max(source_id), count(*) FROM document_texts WHERE source_id <= ?", [held[0]]
+        ).fetchone()
+        is_usable = not num_documents and held[1] and held == there
+        target = name if is_usable else f"{NAME}_old_{uuid.uuid4().hex}"
+        connection.execute(f"ALTER TABLE {begun} RENAME TO {target}")
+        if is_usable:
+            after, num_documents = held
+    if not num_documents:
+        create(connection, name)
+    return name, after, num_documents
+
+
+def create(connection: Connection, name: str) -> None:
+    """Make an empty index beside the one that is used."""
+    sql = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [NAME]).fetchone()[0]
+    connection.execute(sql.replace(NAME, name, 1))
+
+
+def set_aside(connection: Connection) -> None:
+    """Put an empty index in the place of a damaged one, and note that it is to be written anew."""
+    connection.execute(  # with a broken list of segments it could not be opened to be renamed
+        f"INSERT OR REPLACE INTO {NAME}_data (id, block) VALUES (?, {NO_SEGMENTS})", [STRUCTURE_ID]
+    )
+    name = f"{NAME}_new_{uuid.uuid4().hex}"
+    create(connection, name)
+    connection.execute(f"UPDATE {name}_data SET block = {AMPLE_TOTALS} WHERE id = ?", [TOTALS_ID])
+    put_in_place(connection, name)
+    connection.execute("INSERT OR IGNORE INTO erasures VALUES ('words', ?, NULL)", [IN_INDEX])
 
 
 def rebuild_index(connection: Connection) -> None:
@@ -140,22 +186,20 @@ def put_in_place(connection: Connection, name: str) -> None:
     connection.execute(f"ALTER TABLE {name} RENAME TO {NAME}")
     for _, sql in triggers:
         connection.execute(sql)
-    connection.execute("DELETE FROM erasures WHERE kind = 'words'")
-    connection.execute("INSERT INTO erasures VALUES ('words', ?, NULL)", [IN_REPLACED_INDEX])
+    connection.execute(
+        "INSERT OR IGNORE INTO erasures VALUES ('words', ?, NULL)", [IN_REPLACED_INDEX]
+    )
 
 
 def clear_leftovers(connections: Connections) -> Iterator[None]:
-    """Overwrite what was begun or replaced, page by page; yields between them."""
+    """Overwrite what was replaced or given up, page by page; yields between them."""
     with connections.transaction() as connection:
-        for name in leftovers(connection):
-            if name.startswith(f"{NAME}_new_"):  # who fills it finds it gone, and leaves off
-                connection.execute(f"ALTER TABLE {name} RENAME TO {NAME}_old_{uuid.uuid4().hex}")
-        names = leftovers(connection)
+        names = leftovers(connection, "old")
     for name in names:
         while clear_page(connections, name):
             yield
     with connections.transaction() as connection:
-        if not leftovers(connection):
+        if not leftovers(connection, "old"):
             connection.execute(
                 "DELETE FROM erasures WHERE kind = 'words' AND row_id = ?", [IN_REPLACED_INDEX]
             )
@@ -177,11 +221,11 @@ def clear_page(connections: Connections, name: str) -> bool:
     return True
 
 
-def leftovers(connection: Connection | sqlite3.Connection) -> list[str]:
-    """The indices besides the one that is used."""
+def leftovers(connection: Connection | sqlite3.Connection, state: str = "[no]*") -> list[str]:
+    """The indices besides the one that is used: "new" are begun, "old" to be overwritten."""
     rows = connection.execute(
         "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
-        f" AND (name GLOB '{NAME}_new_*' OR name GLOB '{NAME}_old_*')"
+        f" AND name GLOB '{NAME}_{state}_*'"
     )
     return [row[0] for row in rows.fetchall()]
 

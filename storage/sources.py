@@ -21,7 +21,7 @@ from storage.errors import (
 )
 from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
-from storage.search_index import IndexRewriting, rebuild_index
+from storage.search_index import IndexRewriting, set_aside
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time
 from storage.token_blobs import TokenIds
@@ -29,6 +29,8 @@ from storage.token_blobs import TokenIds
 __all__ = ["Sources", "ensure_history_source", "not_found", "require_documents"]
 
 logger = logging.getLogger(__name__)
+
+REPAIR_SECONDS = 1.0  # at start
 
 SELECT_SOURCES = """
     SELECT sources.*, coalesce((
@@ -198,7 +200,11 @@ class Sources:
         self._connections.truncate_log()
 
     def repair_index(self) -> None:
-        """Build the search index anew where it alone is damaged: the texts stand elsewhere."""
+        """Build the search index anew where it alone is damaged: the texts stand elsewhere.
+
+        For a moment; with many texts the rest is left to `Erasures.finish`, and searches find what
+        was imported since until then.
+        """
         try:
             self.search("a", limit=1)
         except DatabaseDamagedError as error:
@@ -207,12 +213,8 @@ class Sources:
                 raise
             logger.warning("The search index was damaged and is built anew")
             with self._connections.transaction() as connection:
-                # Its list of segments is emptied first: with a broken one it cannot be opened.
-                connection.execute(
-                    "UPDATE document_texts_fts_data"
-                    " SET block = cast(substr(block, 1, 4) || x'000000' AS BLOB) WHERE id = 10"
-                )
-                rebuild_index(connection)
+                set_aside(connection)
+            IndexRewriting(self._connections).work(REPAIR_SECONDS)
 
     def next_without_sequence(self, tokenizer_id: int, *, after: int = 0) -> int | None:
         """The first document above `after` that a tokenizer has not indexed yet, by rising id."""

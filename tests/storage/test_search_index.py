@@ -1,6 +1,9 @@
 """The search index is written anew beside the old one: nobody waits, and no deleted word stays."""
 
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from itertools import count
@@ -9,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from storage import DATABASE_NAME, Database, search_index
+import storage
+from storage import DATABASE_NAME, Database, search_index, sources
 from storage.erasures import Erasures
 from storage.search_index import IndexRewriting
 
@@ -191,6 +195,122 @@ def test_what_was_begun_when_the_program_ended_is_done_at_the_next_start(
         assert not again.erasures.are_pending
         assert traces(data_dir) == {}
         check_whole(again)
+
+
+def damage_index(db: Database) -> None:
+    """As an earlier version did it: 2,002 levels, and SQLite reads 2,000. Closes the database."""
+    with db._connections.transaction() as connection:
+        connection.execute(
+            "UPDATE document_texts_fts_data"
+            " SET block = cast(substr(block, 1, 4) || x'8F52' || substr(block, 6) AS BLOB)"
+            " WHERE id = 10"
+        )
+    db.close()
+
+
+def test_a_damaged_index_is_built_anew_page_by_page_while_others_write(
+    db: Database, data_dir: Path, on_pause: OnPause, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At start it was one transaction over all texts, in which nobody could write."""
+    monkeypatch.setattr(sources, "REPAIR_SECONDS", 0.0)
+    secret = filled_with(db)
+    damage_index(db)
+    on_pause(lambda _: None)
+    with Database(data_dir) as again:
+        assert again.erasures.are_pending
+        assert names_found(again, "words") == set(), "the empty one finds nothing, and is readable"
+        num_pieces = 0
+        while not again.erasures.finish(lambda _: True, max_seconds=0.0):
+            with closing(sqlite3.connect(data_dir / DATABASE_NAME, timeout=0)) as other:
+                other.execute("BEGIN IMMEDIATE")
+            if num_pieces == 1:
+                add(again, "meanwhile.txt", "words")
+                assert names_found(again, "words") == {"meanwhile.txt"}
+                again.sources.delete(secret)  # of which the empty one knows nothing
+            num_pieces += 1
+        assert num_pieces > 6
+        expected = {"0.txt", "1.txt", "2.txt", "3.txt", "meanwhile.txt"}
+        assert names_found(again, "words") == expected
+        again.sources.delete(1)
+        assert again.erasures.finish(lambda _: True)
+        assert again.erasures.finish(lambda _: True)
+        assert names_found(again, "words") == expected - {"0.txt"}
+        assert traces(data_dir) == {}
+        check_whole(again)
+
+
+REPAIR = """
+import sys
+from types import SimpleNamespace
+from storage import Database, search_index
+
+def pause(seconds):
+    print("pause", flush=True)
+    if next(numbers) == int(sys.argv[2]):
+        sys.stdin.read()
+
+numbers = iter(range(1_000))
+search_index.PAGE_CHARACTERS, search_index.PAGE_BLOCKS = 1, 2
+search_index.time = SimpleNamespace(sleep=pause, monotonic=lambda: 0.0)
+Database(sys.argv[1])
+print("repaired", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number_of_pause", [0, 2, 5, 8])
+def test_a_repair_that_was_killed_is_gone_on_with(
+    db: Database, data_dir: Path, on_pause: OnPause, number_of_pause: int
+) -> None:
+    for number in range(8):
+        add(db, f"{number}.txt", "words")
+    damage_index(db)
+    with subprocess.Popen(
+        [sys.executable, "-c", REPAIR, str(data_dir), str(number_of_pause)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(storage.__file__).parents[1])},
+    ) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline() for _ in range(number_of_pause + 1)]
+        process.kill()
+    assert told == ["pause\n"] * (number_of_pause + 1)
+    on_pause(lambda _: None)
+    with Database(data_dir) as again:
+        assert again.erasures.are_pending
+        assert again.erasures.finish(lambda _: True)
+        assert not again.erasures.are_pending
+        assert names_found(again, "words") == {f"{number}.txt" for number in range(8)}
+        check_whole(again)
+
+
+@pytest.mark.parametrize("is_changed", [False, True], ids=["as it was", "one deleted since"])
+def test_what_a_killed_program_began_is_used_where_it_is_still_right(
+    db: Database, data_dir: Path, on_pause: OnPause, is_changed: bool
+) -> None:
+    db.sources.delete(filled_with(db))
+
+    def end(number: int) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+
+    on_pause(end)
+    with pytest.raises(KeyboardInterrupt):
+        db.erasures.finish(lambda _: True)
+    [begun] = search_index.leftovers(db._connections.current(), "new")
+    held = db._connections.rows(f"SELECT id FROM {begun}_docsize")
+    assert [row["id"] for row in held] == [1, 2, 3]
+    if is_changed:
+        db.sources.delete(2)
+    with db._connections.transaction() as connection:
+        _, after, num_documents = search_index.begin(connection)
+    assert (after, num_documents) == ((0, 0) if is_changed else (3, 3))
+    on_pause(lambda _: None)
+    db.erasures.finish(lambda _: True)
+    assert db.erasures.finish(lambda _: True)
+    gone = {"1.txt"} if is_changed else set()
+    assert names_found(db, "words") == {f"{number}.txt" for number in range(4)} - gone
+    check_whole(db)
 
 
 @pytest.mark.parametrize("number_of_pause", range(6))
