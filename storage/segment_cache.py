@@ -9,7 +9,7 @@ the app's services, from any thread.
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -37,7 +37,7 @@ CREATE_SEGMENTS = """
     )
 """
 
-_Statement = tuple[str, Sequence[tuple[object, ...]]]
+_Statement = tuple[str, Callable[[], Iterable[tuple[object, ...]]]]
 
 
 class SegmentCache:
@@ -87,7 +87,8 @@ class SegmentCache:
         """Keep these segments in this order and overwrite where all others stood; whether it did.
 
         Args:
-            contents: of those that are new. One that is neither new nor kept is left out.
+            contents: of those that are new, asked for one after the other, so that they need not be
+                in memory together. One that is neither new nor kept is left out.
         """
         if not self.may_write():
             return False
@@ -99,12 +100,12 @@ class SegmentCache:
             (*owner, *names),
             (
                 "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, 0, ?, ?)",
-                [(*owner, name, now(), data) for name, data in contents.items()],
+                lambda: ((*owner, name, now(), data) for name, data in contents.items()),
             ),
             (
                 "UPDATE segments SET number = ?"
                 " WHERE database_id = ? AND tokenizer_id = ? AND name = ?",
-                [(number, *owner, name) for number, name in enumerate(names)],
+                lambda: ((number, *owner, name) for number, name in enumerate(names)),
             ),
         )
         return rows is not None
@@ -126,7 +127,7 @@ class SegmentCache:
                     with closing(self._open()) as connection, connection:
                         rows = connection.execute(sql, values).fetchall()
                         for other_sql, other_values in others:
-                            connection.executemany(other_sql, other_values)
+                            connection.executemany(other_sql, other_values())
                         return rows
                 except (sqlite3.Error, DataFolderError, OverflowError) as error:
                     if is_last_try or not self._is_damage(error) or not self._remove():

@@ -8,7 +8,7 @@ workbench and the import job, from any thread.
 import logging
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.services.trie_budget import (
@@ -239,5 +239,21 @@ class TrieKeeper:
         if not self._cache.may_write():
             return False
         known = cached_names or ()
-        contents = {name: one.to_bytes() for one, name in self._saved if name not in known}
+        contents = _Contents({name: one for one, name in self._saved if name not in known})
         return self._cache.save(self.tokenizer_id, wanted_names, contents)
+
+
+class _Contents(Mapping[str, bytes]):
+    """The bytes of segments by name, made when asked for: all of them are a second Trie."""
+
+    def __init__(self, segments: Mapping[str, Segment]) -> None:
+        self._segments = segments
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._segments[name].to_bytes()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)

@@ -5,6 +5,7 @@ import stat
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,3 +144,29 @@ def test_threads_share_the_cache(cache: SegmentCache) -> None:
         thread.join(60)
     for number in range(8):
         assert cache.load(number) == [("one", bytes([number]) * 50_000)]
+
+
+def test_of_many_large_segments_one_is_in_memory_while_they_are_written(
+    cache: SegmentCache,
+) -> None:
+    """All of them together took as much memory as the Trie, beside the Trie."""
+    alive: list[int] = []
+
+    class Content(bytes):
+        def __del__(self) -> None:
+            alive.pop()
+
+    class Contents(dict[str, bytes]):
+        def items(self) -> Any:
+            return ((name, self.made(name)) for name in self)
+
+        def made(self, name: str) -> bytes:
+            alive.append(1)
+            most.append(len(alive))
+            return Content(name.encode())
+
+    most: list[int] = []
+    names = [f"segment {number}" for number in range(9)]
+    assert cache.save(1, names, Contents.fromkeys(names, b""))
+    assert max(most) == 2, "the next one is made before the last one is let go"
+    assert cache.load(1) == [(name, name.encode()) for name in names]
