@@ -4,39 +4,30 @@ Knows the database and the worker, no page and no HTTP. Made by the server or th
 usable from any thread.
 """
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from app.importing import SkippedFile
-from app.services.answering import AnswerTask
+from app.services.asking import Asking
 from app.services.comparing import Comparisons
 from app.services.completing import CompletionTask
+from app.services.deleting import Deleting
 from app.services.demonstrating import DemoJob, Demonstrations
 from app.services.documents import DocumentImports
 from app.services.engine import Engine, LookaheadEngine
-from app.services.errors import (
-    BusyError,
-    EngineNotReadyError,
-    NothingToAnswerError,
-    ServiceClosedError,
-)
-from app.services.forgetting import Forgetting, RecentDeletion, undoable_since
+from app.services.errors import EngineNotReadyError, NothingToAnswerError, ServiceClosedError
+from app.services.forgetting import Forgetting, RecentDeletion
 from app.services.idle_learning import IDLE_LEARNING_SETTING
 from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
 from app.services.lease import DataFolderLease
-from app.services.recording import chat_message
-from app.services.saved_answers import SavedAnswers
+from app.services.reading import ChatReader
 from app.services.step_views import StepDetails
 from app.services.trie_files import TakenIn, Written, export_trie, import_trie
 from app.services.trie_reader import TrieReader
-from app.services.unsaved import CANNOT_SAVE, UnsavedChats, unsaved_notice
+from app.services.unsaved import CANNOT_SAVE, UnsavedChats
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -48,23 +39,13 @@ from app.services.views import (
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
-from storage import (
-    Conversation,
-    Database,
-    RecordNotFoundError,
-    SegmentCache,
-    Source,
-    StorageError,
-)
+from storage import Conversation, Database, SegmentCache, Source
 from storage.records import DeletedKind
 
 __all__ = ["ChatService"]
 
 logger = logging.getLogger(__name__)
 
-Found = TypeVar("Found")
-
-_TITLE_LENGTH = 60
 _CLOSE_SECONDS = 60.0  # for the last step, the last file and the last saving
 _CLOSE_LOADING_SECONDS = 10.0  # for the part of loading that runs; it leaves nothing to save
 
@@ -92,16 +73,25 @@ class ChatService:
         self._worker: Worker[Workbench] = Worker(
             self._load, EngineState("preparing", "Starting the engine …", config.model)
         )
-        self._tasks: dict[int, AnswerTask] = {}  # running or waiting, by conversation
-        self._answers = SavedAnswers(self._database, lambda: self._worker.bench)
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._asking = Asking(
+            *(self._database, self._unsaved, self._worker),
+            lock=self._lock,
+            require_open=self._require_open,
+        )
+        self._reader = ChatReader(
+            *(self._database, self._unsaved, self._asking), lambda: self._worker.bench
+        )
         self.imports = DocumentImports(self._database, self._worker, self.delete_documents)
         self.trie = TrieReader(self._database, lambda: self._worker.bench)
         self._comparisons = Comparisons(self._worker)
         self._demonstrations = Demonstrations(self, self._database)
         self._forgetting = Forgetting(self._database, self._worker, self._cache)
+        self._deleting = Deleting(
+            *(self._unsaved, self._asking, self._forgetting, self._worker), lock=self._lock
+        )
         self._lease = DataFolderLease(config.data_dir, "answering")
-        self._is_closed = False
-        self._lock = threading.RLock()
 
     def start(self) -> None:
         """Begin loading the model; returns at once.
@@ -156,25 +146,11 @@ class ChatService:
 
     def messages(self, conversation_id: int) -> list[ChatMessage]:
         """The current branch of a chat, in order."""
-
-        def read(database: Database, known_id: int) -> list[ChatMessage]:
-            messages = database.messages.list(known_id)
-            message_ids = [message.id for message in messages]
-            generations = database.generations.for_messages(message_ids)
-            quoted = database.passages.quoted(message_ids)
-            return [
-                chat_message(message, generations.get(message.id), quoted.get(message.id, ()))
-                for message in messages
-            ]
-
-        return _read_in_place(partial(self._unsaved.place, conversation_id), read)
+        return self._reader.messages(conversation_id)
 
     def uses_documents(self, conversation_id: int) -> bool:
         """Whether a chat's questions are answered with passages. Raises RecordNotFoundError."""
-        return _read_in_place(
-            partial(self._unsaved.place, conversation_id),
-            lambda database, known_id: database.passages.are_used(known_id),
-        )
+        return self._reader.uses_documents(conversation_id)
 
     def use_documents(self, conversation_id: int, is_used: bool) -> None:
         """Switch that on or off, for the questions to come. Raises RecordNotFoundError."""
@@ -187,43 +163,18 @@ class ChatService:
 
         `undo` brings it back for some minutes. Raises RecordNotFoundError.
         """
-        with self._lock:
-            conversation_id = self._unsaved.known_id(conversation_id)
-            task = self._tasks.get(conversation_id)
-            with task.job.save_lock if task is not None else contextlib.nullcontext():
-                self._delete(conversation_id)
-                if task is not None:
-                    task.job.is_discarded = True
-            if task is not None:
-                task.job.stop()
-                self._is_over(task.job)
-        for name in self._unsaved.names_of(conversation_id):
-            self._worker.submit(_DropSession(name))
-
-    def _delete(self, conversation_id: int) -> None:
-        file_id = self._unsaved.file_id(conversation_id)
-        if file_id is not None:
-            self._forgetting.delete_conversation(file_id)
-        self._unsaved.hide(conversation_id)
+        self._deleting.delete_conversation(conversation_id)
 
     def undo(self, kind: DeletedKind, ids: Collection[int]) -> None:
         """Bring back a chat, or documents deleted in one go.
 
         Raises RecordNotFoundError where the time for that has passed.
         """
-        if kind == "document":
-            self._forgetting.undo(kind, ids)
-            return
-        for conversation_id in ids:
-            file_id = self._unsaved.file_id(conversation_id)
-            if file_id is not None:
-                self._forgetting.undo(kind, [file_id])  # may have to sort: nobody waits for it
-            with self._lock:
-                self._unsaved.restore(self._unsaved.known_id(conversation_id))
+        self._deleting.undo(kind, ids)
 
     def recent_deletions(self) -> list[RecentDeletion]:
         """What `undo` can bring back, the latest deletion first."""
-        return self._forgetting.recent(self._unsaved.deletions())
+        return self._deleting.recent()
 
     def ask(
         self,
@@ -243,28 +194,7 @@ class ChatService:
             BusyError: the conversation has an answer being written.
             RecordNotFoundError: there is no such conversation.
         """
-        if not text.strip():
-            raise NothingToAnswerError("The message is empty. Write something first.")
-        with self._lock:
-            self._require_open()
-            self._save_unsaved()
-            if conversation_id is None:
-                conversation_id = self._begin(_title_of(text))
-            conversation_id = self._unsaved.known_id(conversation_id)
-            self._require_idle(conversation_id)
-
-            def begin(database: Database, known_id: int) -> int:
-                branch = database.messages.list(known_id)
-                if uses_documents is not None:
-                    database.passages.use(known_id, uses_documents)
-                last = branch[-1] if branch else None
-                if last is None or not (
-                    database.is_in_memory and (last.role, last.text) == ("user", text)
-                ):  # or else it was saved just before its answer could not be
-                    last = database.messages.add_user(known_id, last.id if last else None, text)
-                return self._start_answer(database, known_id, last.id)
-
-            return self._answer(conversation_id, options, begin)
+        return self._asking.ask(conversation_id, text, options, uses_documents=uses_documents)
 
     def regenerate(self, conversation_id: int, options: AnswerOptions) -> AnswerJob:
         """Answer the last question of a chat again; the earlier answer stays beside the new one.
@@ -272,101 +202,15 @@ class ChatService:
         Raises:
             NothingToAnswerError, BusyError, RecordNotFoundError: see `ask`.
         """
-        with self._lock:
-            self._require_open()
-            self._save_unsaved()
-            conversation_id = self._unsaved.known_id(conversation_id)
-            self._require_idle(conversation_id)
-
-            def begin(database: Database, known_id: int) -> int:
-                branch = database.messages.list(known_id)
-                questions = [message.id for message in branch if message.role == "user"]
-                if not questions:
-                    raise NothingToAnswerError("This chat has no question yet. Write one first.")
-                return self._start_answer(database, known_id, questions[-1])
-
-            return self._answer(conversation_id, options, begin)
-
-    def _save_unsaved(self) -> None:
-        self._unsaved.purge(undoable_since())
-        self._unsaved.save()
-
-    def _begin(self, title: str) -> int:
-        """A new chat; in memory, where it cannot be saved."""
-        try:
-            return self._database.conversations.create(title).id
-        except CANNOT_SAVE as error:
-            return self._unsaved.begin(title, error)
-
-    def _start_answer(self, database: Database, conversation_id: int, question_id: int) -> int:
-        bench = self._worker.bench
-        tokenizer_id = None if bench is None else bench.tokenizer_id
-        answer = database.messages.start_answer(
-            conversation_id, question_id, tokenizer_id=tokenizer_id
-        )
-        return answer.id
-
-    def _answer(
-        self,
-        conversation_id: int,
-        options: AnswerOptions,
-        begin: Callable[[Database, int], int],
-    ) -> AnswerJob:
-        """Have an answer written that `begin` makes in a database; in memory, if it must be."""
-        try:
-            message_id = begin(*self._unsaved.place(conversation_id))
-        except CANNOT_SAVE as error:
-            self._unsaved.move(conversation_id, error)
-            message_id = begin(*self._unsaved.place(conversation_id))
-        database, known_id = self._unsaved.place(conversation_id)
-        job = AnswerJob(conversation_id, message_id, options, on_stop=self._stop_waiting)
-        task = AnswerTask(
-            database,
-            job,
-            conversation_id=known_id,
-            find_own_sequences=partial(self._own_sequences, conversation_id),
-            notice=unsaved_notice(self._unsaved.reason if database.is_in_memory else ""),
-            on_over=self._is_over,
-            on_unsaved=self._go_on_in_memory,
-        )
-        self._tasks[conversation_id] = task
-        self._worker.submit(task)
-        return job
-
-    def _own_sequences(self, conversation_id: int) -> list[int]:
-        """The history of a chat that the Trie may hold, wherever the chat goes on."""
-        file_id = self._unsaved.file_id(conversation_id)
-        return [] if file_id is None else self._database.sequences.for_conversation(file_id)
-
-    def _go_on_in_memory(self, job: AnswerJob, error: StorageError) -> tuple[Database, int]:
-        """The answer of a job in memory, with its chat, since its end cannot be saved."""
-        with self._lock:
-            copies = self._unsaved.move(job.conversation_id, error)
-            return self._unsaved.place(job.conversation_id)[0], copies[job.message_id]
+        return self._asking.regenerate(conversation_id, options)
 
     def running_job(self, conversation_id: int) -> AnswerJob | None:
         """The answer being written in a chat, or waiting for its turn."""
-        task = self._tasks.get(self._unsaved.known_id(conversation_id))
-        return None if task is None else task.job
-
-    def _stop_waiting(self, job: AnswerJob) -> None:
-        """An answer that has not begun need not wait for its turn to be stopped."""
-        task = self._tasks.get(job.conversation_id)
-        if task is not None and task.job is job and self._worker.withdraw(task):
-            task.abandon()
-
-    def _is_over(self, job: AnswerJob) -> None:
-        task = self._tasks.get(job.conversation_id)
-        if task is not None and task.job is job:
-            self._tasks.pop(job.conversation_id, None)
+        return self._asking.running_job(conversation_id)
 
     def _require_open(self) -> None:
         if self._is_closed:
             raise ServiceClosedError("The program is closing. Start it again and ask again.")
-
-    def _require_idle(self, conversation_id: int) -> None:
-        if conversation_id in self._tasks:
-            raise BusyError("An answer is being written in this chat. Wait for it, or stop it.")
 
     # ------------------------------------------------------------------------------------- panel
 
@@ -375,36 +219,18 @@ class ChatService:
 
         Needs no model. Raises RecordNotFoundError.
         """
-        for task in list(self._tasks.values()):
-            if task.job.message_id == message_id:
-                return task.job.snapshot()
-        place = partial(self._unsaved.place_of_message, message_id)
-        return _read_in_place(
-            place, lambda database, known_id: self._answers_in(database).snapshot(known_id)
-        )
+        return self._reader.answer(message_id)
 
     def step_details(self, message_id: int, step_index: int) -> StepDetails:
         """A step of an answer, running or saved, with its whole draft tree.
 
         Raises RecordNotFoundError.
         """
-        snapshot = self.saved_answer(message_id)
-        place = partial(self._unsaved.place_of_message, snapshot.message_id)
-
-        def read(database: Database, known_id: int) -> StepDetails:
-            known = replace(snapshot, message_id=known_id)
-            return self._answers_in(database).details(known, step_index)
-
-        return _read_in_place(place, read)
-
-    def _answers_in(self, database: Database) -> SavedAnswers:
-        if database is self._database:
-            return self._answers
-        return SavedAnswers(database, lambda: self._worker.bench)
+        return self._reader.step(message_id, step_index)
 
     def origin_labels(self, sequence_ids: Collection[int]) -> dict[int, str]:
         """What the sequences are called: names of documents, titles of chats, or "deleted"."""
-        return self._answers.origin_labels(sequence_ids)
+        return self._reader.origin_labels(sequence_ids)
 
     # --------------------------------------------------------------------------------------- API
 
@@ -568,44 +394,3 @@ def _open_database(config: ServiceConfig) -> tuple[Database, str]:
             raise
         logger.warning("nothing is saved: %s", error)
         return Database(None), str(error)
-
-
-def _read_in_place(
-    place: Callable[[], tuple[Database, int]], read: Callable[[Database, int], Found]
-) -> Found:
-    """What is read where something stands; once more where it was brought elsewhere meanwhile."""
-    first = place()
-    try:
-        return read(*first)
-    except RecordNotFoundError:
-        second = place()
-        if second == first:
-            raise
-        return read(*second)
-
-
-class _DropSession:
-    """The task of giving back a deleted chat's keys and values."""
-
-    def __init__(self, conversation_id: int) -> None:
-        self._conversation_id = conversation_id
-
-    def run(self, bench: Workbench) -> None:
-        bench.drop_session(self._conversation_id)
-
-    def fail(self, sentence: str) -> None:
-        """There is no session where there is no model."""
-
-    def stop(self) -> None:
-        """It takes no time."""
-
-    def abandon(self) -> None:
-        """All sessions are dropped at the end."""
-
-
-def _title_of(text: str) -> str:
-    """The first line, shortened at a word."""
-    line = " ".join(text.strip().splitlines()[0].split()) if text.strip() else ""
-    if len(line) <= _TITLE_LENGTH:
-        return line
-    return line[: _TITLE_LENGTH - 1].rsplit(" ", 1)[0].rstrip() + "…"

@@ -8,8 +8,11 @@ Knows the database, no model. Used by the chat service: changed under its lock, 
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
+from typing import TypeVar
 
 from storage import (
     FIRST_UNSAVED_ID,
@@ -28,6 +31,8 @@ from storage.records import Deletion
 __all__ = ["CANNOT_SAVE", "UnsavedChats", "unsaved_notice"]
 
 logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
 
 CANNOT_SAVE = (DatabaseFullError, DatabaseBusyError, DataFolderError)
 
@@ -84,6 +89,14 @@ class UnsavedChats:
         if message_id >= FIRST_UNSAVED_ID and self._memory is not None:
             return self._memory, message_id
         return self._database, message_id
+
+    def read(self, conversation_id: int, read: Callable[[Database, int], Found]) -> Found:
+        """What `read` finds in the database that holds a chat, given its id there."""
+        return _read_in_place(partial(self.place, conversation_id), read)
+
+    def read_message(self, message_id: int, read: Callable[[Database, int], Found]) -> Found:
+        """What `read` finds in the database that holds a message, given its id there."""
+        return _read_in_place(partial(self.place_of_message, message_id), read)
 
     def conversations(self) -> list[Conversation]:
         """All chats, each once: those that stand in memory only, then those in the file."""
@@ -219,6 +232,20 @@ class UnsavedChats:
             self._memory = Database(None)
         self._memory.tokenizers.copy_from(self._database.tokenizers)
         return self._memory
+
+
+def _read_in_place(
+    place: Callable[[], tuple[Database, int]], read: Callable[[Database, int], Found]
+) -> Found:
+    """What is read where something stands; once more where it was brought elsewhere meanwhile."""
+    first = place()
+    try:
+        return read(*first)
+    except RecordNotFoundError:
+        second = place()
+        if second == first:
+            raise
+        return read(*second)
 
 
 def unsaved_notice(reason: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from app.panel_presenter import PanelPresenter
 from app.services import AnswerSnapshot, ChatService, ServiceConfig, answering
 from app.services.recording import settled, step_record
+from app.services.saved_answers import SavedAnswers
 from app.services.transcript import Transcript
 from lookahead.draft import DraftTree, TokenSource
 from lookahead.events import Finished, FinishReason, GenerationStats, PrefillDone, StepDone
@@ -135,7 +136,8 @@ def test_a_killed_program_leaves_the_steps_that_were_saved(
     job = service.ask(None, "x", OPTIONS)
     engine.gate.release(4)
     wait_for(lambda: len(job.snapshot().steps) == 4)
-    wait_for(lambda: len(service._answers.snapshot(job.message_id).steps) == 4)
+    saved_answers = SavedAnswers(service._database, lambda: None)
+    wait_for(lambda: len(saved_answers.snapshot(job.message_id).steps) == 4)
     shutil.copytree(config.data_dir, tmp_path / "killed")
     live = job.snapshot()
     engine.gate.release(999)
