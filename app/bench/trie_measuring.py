@@ -85,31 +85,41 @@ class TrieMeasurement:
     open_wall_seconds: float
 
 
-def measure_trie(sequences: Sequence[IntArray], held_out: Sequence[IntArray]) -> TrieMeasurement:
+def measure_trie(
+    sequences: Sequence[IntArray],
+    held_out: Sequence[IntArray],
+    report: Callable[[str], None] = lambda _: None,
+) -> TrieMeasurement:
     """Build a Trie of these sequences and measure it.
 
     Args:
         held_out: two sequences or more, longer ones than a context: the even ones are drafted
             behind, the odd ones are the answers that are added.
+        report: told what is being done, since a large Trie takes minutes.
     """
     Trie.prepare()
     chance = random.Random(SEED)
     drafted_behind = held_out[::2]
     contexts = _contexts(drafted_behind, chance)
     trie = Trie()
+    report("sorting")
     build_seconds = _cpu_seconds(lambda: _fill(trie, sequences))
     added = _fill_tail(trie, held_out[1::2])
     unmerged = trie.statistics()
+    report("drafting, nothing merged")
     unmerged_candidates = _candidate_times(trie, contexts)
     unmerged_drafts = _draft_times(trie, contexts)
     long = _draft_times(trie, _long_contexts(drafted_behind))
     peak_bytes = _merging_bytes(trie)
     pauses: list[float] = []
+    report("merging")
     build_seconds += _cpu_seconds(lambda: pauses.extend(_merge(trie)))
     statistics = trie.statistics()
+    report("drafting")
     candidates = _candidate_times(trie, contexts)
     drafts = _draft_times(trie, contexts)
     steps, prompt = _matchable_times(drafted_behind, chance)
+    report("saving and opening")
     turns, wall_turns = _turn_times(drafted_behind)
     save_seconds, open_seconds, open_wall_seconds = _save_and_open(trie)
     return TrieMeasurement(

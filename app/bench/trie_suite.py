@@ -84,15 +84,16 @@ def run_trie_suite(options: BenchOptions, report: Report) -> SuiteReport:
     try:
         for size in sizes:
             sequences = corpus.limited(size)
-            report(f"Measuring a Trie of {size:,} tokens")
-            measured[vocabulary].append(measure_trie(sequences, corpus.held_out))
+            name = f"Measuring a Trie of {size:,} tokens"
+            tell = _telling(report, name)
+            measured[vocabulary].append(measure_trie(sequences, corpus.held_out, tell))
             if vocabulary < LARGE_VOCABULARY:
-                report(f"Measuring a Trie of {size:,} tokens of a large vocabulary")
+                tell = _telling(report, f"{name} of a large vocabulary")
                 large, held_out = (
                     [widened(ids, vocabulary) for ids in texts]
                     for texts in (sequences, corpus.held_out)
                 )
-                measured[LARGE_VOCABULARY].append(measure_trie(large, held_out))
+                measured[LARGE_VOCABULARY].append(measure_trie(large, held_out, tell))
     except KeyboardInterrupt:
         if not measured[vocabulary]:
             raise
@@ -111,6 +112,10 @@ def run_trie_suite(options: BenchOptions, report: Report) -> SuiteReport:
         )
     found.is_interrupted, found.is_complete = is_interrupted, not is_interrupted
     return found
+
+
+def _telling(report: Report, name: str) -> Report:
+    return lambda stage: report(f"{name}: {stage}")
 
 
 def _load_tokenizer(options: BenchOptions, report: Report) -> Any:

@@ -85,7 +85,10 @@ def test_each_size_is_measured_with_both_vocabularies(
     monkeypatch.setattr(trie_suite, "_TARGET_SIZE", 10_000)
     monkeypatch.setattr(trie_suite, "read_corpus", lambda *_: corpus())
     monkeypatch.setattr(trie_suite, "_load_tokenizer", lambda *_: range(VOCAB_SIZE))
-    report = run_trie_suite(BenchOptions(suite="trie"), lambda _: None)
+    told: list[str] = []
+    report = run_trie_suite(BenchOptions(suite="trie"), told.append)
+    assert "Measuring a Trie of 30,000 tokens: merging" in told
+    assert len(set(told)) == len(told) == 3 * 2 * 5, "what takes minutes says how far it is"
     assert sorted((row["vocabulary"], row["num_tokens"]) for row in report.rows) == [
         (vocabulary, size)
         for vocabulary in (VOCAB_SIZE, LARGE_VOCABULARY)
