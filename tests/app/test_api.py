@@ -144,7 +144,8 @@ def test_max_completion_tokens_comes_before_its_old_name() -> None:
 def test_values_that_change_nothing_are_taken() -> None:
     neutral = {"stream": False, "n": 1, "stop": None, "top_p": 1.0, "presence_penalty": 0}
     ignored = {"user": "me", "store": False, "response_format": {"type": "text"}}
-    parse_completion_request({"messages": HELLO, **neutral, **ignored})
+    asked = parse_completion_request({"messages": HELLO, **neutral, **ignored})
+    assert asked == (HELLO, AnswerOptions(top_p=1.0))
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,8 @@ def test_it_is_purged_when_the_time_is_over_without_anybody_asking(
     monkeypatch.setattr(forgetting, "UNDO_SECONDS", 0.3)
     service.delete_document(source_id)
     wait_for(lambda: not traces(config))
+    with pytest.raises(RecordNotFoundError, match="cannot be brought back"):
+        service.undo("document", [source_id])
 
 
 def test_without_a_model_it_is_purged_as_well(
@@ -219,6 +221,7 @@ def test_a_purge_that_is_not_possible_yet_is_tried_again_without_anybody_asking(
     monkeypatch.setattr(service._database.deletions, "purge", purge_in_the_end)
     service.delete_document(source_id)
     wait_for(lambda: not traces(config))
+    assert next(tries, None) is None, "the file was held three times before"
 
 
 def test_what_is_overdue_at_start_is_purged_without_a_model_too(
@@ -233,8 +236,9 @@ def test_what_is_overdue_at_start_is_purged_without_a_model_too(
     )
     database.deletions.hide_documents([source_id])
     database.close()
-    start(ScriptedEngine(load_error=OSError("no weights")), is_ready=False)
+    service = start(ScriptedEngine(load_error=OSError("no weights")), is_ready=False)
     wait_for(lambda: not traces(config))
+    assert (service.state.status, service.documents()) == ("failed", [])
 
 
 def test_of_two_programs_only_one_writes_the_cache_and_the_other_takes_over(

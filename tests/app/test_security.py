@@ -100,6 +100,6 @@ def test_gradio_reads_the_prepared_environment(tmp_path: Path) -> None:
         "assert 'torch' not in sys.modules\n"
     )
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GRADIO")}
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], env=environment, check=True
-    )
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr

@@ -123,8 +123,10 @@ def test_a_document_whose_tokens_could_not_be_saved_is_indexed_later(
         patch.setattr(Sources, "add_sequence", busy)
         second = start(other_model())
         wait_for(lambda: "could not be indexed" in caplog.text)
+    assert rows(database, 2) == {}
     second._worker.request_idle_work()
     wait_for(lambda: len(rows(database, 2)) == 1)
+    assert [*rows(database, 2).values()] == [*rows(database, 1).values()], "the whole document"
 
 
 def test_a_document_that_is_brought_back_is_indexed(
@@ -141,3 +143,4 @@ def test_a_document_that_is_brought_back_is_indexed(
     wait_for(lambda: len(rows(database, 2)) == 1)
     second.undo("document", [deleted])
     wait_for(lambda: len(rows(database, 2)) == 2)
+    assert {*rows(database, 2).values()} == {*rows(database, 1).values()}, "each whole, and once"
