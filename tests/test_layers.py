@@ -32,6 +32,7 @@ SERVICES = (
 )
 PAGE = {
     *("app.ui", "app.handlers", "app.presenters", "app.api", "app.server", "app.security"),
+    "app.api_request",
     *("app.panel", "app.panel_handlers", "app.panel_log", "app.panel_presenter"),
     *("app.payloads", "app.tab_view"),
     *("app.page_errors", "app.compare_tab", "app.compare_handlers", "app.compare_presenter"),

@@ -14,7 +14,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app import __version__
-from app.api import MAX_REQUESTS, ApiError, api_router, parse_completion_request
+from app.api import MAX_REQUESTS, api_router
+from app.api_request import ApiError, parse_completion_request
 from app.prompting import PromptBuilder, PromptMessage
 from app.services.views import AnswerOptions, Completion
 from lookahead.errors import ContextFullError
