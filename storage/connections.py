@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlite_utils import Database as Connection
 
-from storage.errors import DatabaseClosedError, translated_errors
+from storage.errors import DatabaseClosedError, DatabaseFullError, translated_errors
 from storage.integrity import check_structure
 from storage.migrations import Migration
 from storage.upgrade import migrate, prepare_file, prepare_folder, refuse_unusable
@@ -139,19 +139,22 @@ class Connections:
             check_structure(self.current(), self.path)
 
     def truncate_log(self) -> bool:
-        """Move what is in the write-ahead log into the file and empty it, unless somebody reads.
+        """Move what is in the write-ahead log into the file and empty it, where that is possible.
 
-        After deletions: the log still holds what was there before. Returns whether it is empty.
+        Not while somebody reads, nor on a full disk. After deletions: the log still holds what was
+        there before. Returns whether it is empty.
         """
         connection = self.current()
         try:
             with translated_errors(self.path):
                 connection.execute("PRAGMA busy_timeout = 1000")
                 is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except DatabaseFullError:  # what was deleted before is deleted all the same
+            is_busy = True
         finally:
             connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
         if is_busy:
-            logger.info("The write-ahead log is in use; it will be emptied later")
+            logger.info("The write-ahead log cannot be emptied yet; it will be later")
         return not is_busy
 
     def close(self) -> None:

@@ -259,8 +259,8 @@ def erase_from_copy(path: Path, database_id: str, ids: dict[str, frozenset[int]]
                 erase_rows(connection, database_id, ids)
                 connection.execute("PRAGMA journal_mode = DELETE")  # empties its log
             return True
-        if path.suffix == ".partial":
-            path.unlink()
+        if path.suffix.startswith(".partial"):  # or its journal
+            path.unlink(missing_ok=True)
     except sqlite3.Error as error:
         logger.warning("The copy %s could not be cleared and is removed: %s", path, error)
         try:

@@ -14,10 +14,12 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
+from storage.errors import DatabaseFullError
 
 __all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "IndexRewriting", "drop_leftovers", "set_aside"]
 
@@ -55,14 +57,23 @@ class IndexRewriting:
         return self._pieces is not None
 
     def work(self, max_seconds: float = math.inf) -> bool:
-        """Do a piece of it; whether there is nothing more to do."""
+        """Do a piece of it; whether there is nothing more to do.
+
+        Where there is no room for a second index, what was written of it is given back before
+        DatabaseFullError is raised: somebody may have a message to save.
+        """
         end = time.monotonic() + max_seconds
         pieces, self._pieces = self._pieces or _rewrite(self._connections), None
-        for _ in pieces:
-            if time.monotonic() >= end:
-                self._pieces = pieces
-                return False
-            time.sleep(PAUSE_SECONDS)
+        try:
+            for _ in pieces:
+                if time.monotonic() >= end:
+                    self._pieces = pieces
+                    return False
+                time.sleep(PAUSE_SECONDS)
+        except DatabaseFullError:
+            with suppress(DatabaseFullError):
+                give_up(self._connections)
+            raise
         return True
 
 
@@ -108,13 +119,27 @@ def begin(connection: Connection) -> tuple[str, int, int]:
             "SELECT max(source_id), count(*) FROM document_texts WHERE source_id <= ?", [held[0]]
         ).fetchone()
         is_usable = not num_documents and held[1] and held == there
-        target = name if is_usable else f"{NAME}_old_{uuid.uuid4().hex}"
+        target = name if is_usable else name_of_old()
         connection.execute(f"ALTER TABLE {begun} RENAME TO {target}")
         if is_usable:
             after, num_documents = held
     if not num_documents:
         create(connection, name)
     return name, after, num_documents
+
+
+def give_up(connections: Connections) -> None:
+    """Make the room free again that a begun index takes in the file."""
+    with connections.transaction() as connection:
+        for begun in leftovers(connection, "new"):
+            connection.execute(f"ALTER TABLE {begun} RENAME TO {name_of_old()}")
+    for _ in clear_leftovers(connections):
+        time.sleep(PAUSE_SECONDS)
+
+
+def name_of_old() -> str:
+    """A name for an index that is to be overwritten."""
+    return f"{NAME}_old_{uuid.uuid4().hex}"
 
 
 def create(connection: Connection, name: str) -> None:
@@ -182,7 +207,7 @@ def put_in_place(connection: Connection, name: str) -> None:
     ).fetchall()
     for trigger, _ in triggers:  # renaming would turn them to the old index
         connection.execute(f"DROP TRIGGER {trigger}")
-    connection.execute(f"ALTER TABLE {NAME} RENAME TO {NAME}_old_{uuid.uuid4().hex}")
+    connection.execute(f"ALTER TABLE {NAME} RENAME TO {name_of_old()}")
     connection.execute(f"ALTER TABLE {name} RENAME TO {NAME}")
     for _, sql in triggers:
         connection.execute(sql)

@@ -145,8 +145,9 @@ def back_up(path: Path, next_step: str) -> Path:
             source.backup(copy)
         partial.replace(target)
     except (OSError, StorageError) as error:
-        with suppress(OSError):
-            partial.unlink()
+        for name in (partial.name, f"{partial.name}-journal"):
+            with suppress(OSError):
+                partial.with_name(name).unlink()
         raise MigrationError(
             f"{path} needs an upgrade, but the copy to {folder} failed ({error}). Nothing was "
             f"changed. Free some disk space and start again."
