@@ -214,27 +214,35 @@ class PageHandlers:
         last = await asyncio.to_thread(self._view, view, place[1], snapshot)
         return last if view.place == place else _skips(5)
 
-    async def watch_engine(self, view: TabView) -> AsyncIterator[Any]:
-        """The status line, for as long as the tab is in sight.
+    async def watch_engine(self, view: TabView, line: object = None) -> AsyncIterator[Any]:
+        """The status line, for as long as the tab is in sight; once, where it is opened out of it.
 
         It must not end before: gradio closes the tab's event stream when nothing is pending any
         more, and what the tab sends in that moment is never answered. And it must end then: a
-        browser has six connections to one address for all of its tabs.
+        browser has six connections to one address for all of its tabs. So no two lines are equal:
+        a page out of sight answers each by leaving, and what got lost is made good by the next.
+
+        Args:
+            line: what the page has now; `is_hidden`: it was opened out of sight.
         """
-        view.num_wakes += 1
-        wake = view.num_wakes
+        view.come_into_sight()
+        if isinstance(line, dict) and line.get("is_hidden") is True:
+            view.go_out_of_sight()
+            yield {**presenters.engine_line(self._service.state), "wake": view.num_wakes, "beat": 0}
+            return
+        wake, beat = view.num_wakes, 0
         shown: EngineState | None = None
         told_at = 0.0
         while view.num_wakes == wake:
             state = self._service.state
             if state != shown or time.monotonic() - told_at >= SETTLED_UPDATE_SECONDS:
-                shown, told_at = state, time.monotonic()
-                yield {**presenters.engine_line(state), "wake": wake}
+                shown, told_at, beat = state, time.monotonic(), beat + 1
+                yield {**presenters.engine_line(state), "wake": wake, "beat": beat}
             await asyncio.sleep(ENGINE_UPDATE_SECONDS)
 
     def leave_tab(self, view: TabView) -> None:
         """The tab went out of sight: what it watches for its own sake ends."""
-        view.num_wakes += 1
+        view.go_out_of_sight()
 
     def _view(
         self, view: TabView, conversation_id: int | None, snapshot: AnswerSnapshot | None

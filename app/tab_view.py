@@ -23,6 +23,7 @@ class TabView:
             latest of the chat.
         follows_demo: whether it goes where the demo goes.
         num_wakes: grows when the tab comes into sight and when it goes out of it.
+        is_in_sight: whether the tab was in sight when it last told.
     """
 
     conversation_id: int | None = None
@@ -31,6 +32,7 @@ class TabView:
     panel_message_id: int | None = None
     follows_demo: bool = False
     num_wakes: int = 0
+    is_in_sight: bool = True
 
     @property
     def place(self) -> tuple[int, int | None]:
@@ -49,6 +51,16 @@ class TabView:
             self.panel_message_id = None
             self.follows_demo = follows_demo
             self.num_moves += 1
+
+    def come_into_sight(self) -> None:
+        """A watcher of the time before ends."""
+        self.num_wakes += 1
+        self.is_in_sight = True
+
+    def go_out_of_sight(self) -> None:
+        """What watches for the tab's own sake ends."""
+        self.num_wakes += 1
+        self.is_in_sight = False
 
     def follow(self, conversation_id: int, num_moves: int) -> bool:
         """Show another chat without a move: what is followed goes on there.

@@ -52,6 +52,7 @@ _SIDEBAR_OPEN = """() => {
   const style = getComputedStyle(document.querySelector('#chat-row'));
   return { open: style.getPropertyValue('--room').trim() !== 'narrow', __type__: 'update' };
 }"""
+_WHETHER_HIDDEN = "(view, line) => [view, { ...line, is_hidden: document.hidden }]"
 _SHOW_CHAT = "() => ({ selected: 'chat', __type__: 'update' })"
 _OPEN_DEMO = (_STATIC / "open_demo.js").read_text(encoding="utf-8")
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
@@ -143,7 +144,7 @@ def build_page(
             new_chat = gr.Button("New chat", elem_id="new-chat", size="md")
             demo = gr.Button("Demo", elem_id="demo", size="md")
             chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
-        nothing = {"status": "", "text": "", "more": "", "wake": 0}
+        nothing = {"status": "", "text": "", "more": "", "wake": 0, "beat": 0}
         status = _scripted("status_line", nothing, _STATUS_LINE)
         with gr.Tabs() as tabs:
             with gr.Tab("Chat", id="chat"), gr.Row(elem_id="chat-row"):
@@ -183,9 +184,11 @@ def build_page(
             documents=documents.documents,
         )
         # with the page's first events, so that the stream has no moment without something pending
-        page.load(handlers.watch_engine, view, status, **_WATCH)
+        page.load(handlers.watch_engine, [view, status], status, js=_WHETHER_HIDDEN, **_WATCH)
         status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
-        status.leave_tab(handlers.leave_tab, view, None, queue=False, **_QUIET)
+        status.leave_tab(
+            handlers.leave_tab, view, None, trigger_mode="multiple", queue=False, **_QUIET
+        )
         page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
     return page
 

@@ -27,6 +27,6 @@ document.addEventListener('visibilitychange', () => (document.hidden ? leave() :
 watch('value', () => {
   clearTimeout(unanswered);
   show();
-  if (document.hidden) leave(); // it was opened out of sight
+  if (document.hidden) leave(); // again: what it said got lost, or came too early
 });
 show();

@@ -4,6 +4,7 @@ import asyncio
 import html
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -496,6 +497,28 @@ def test_a_tab_that_comes_into_sight_again_is_told_anew_by_one_watcher(
     rest, line, again = asyncio.run(watch())
     assert rest == []
     assert again == {**line, "wake": line["wake"] + 1}
+
+
+def test_a_tab_opened_out_of_sight_is_told_once_and_watches_nothing(handlers: PageHandlers) -> None:
+    view = TabView()
+    lines = asyncio.run(collect(handlers.watch_engine(view, {"is_hidden": True})))
+    assert [line["status"] for line in lines] == ["ready"]
+    assert not view.is_in_sight
+
+
+def test_no_two_lines_are_equal_so_that_a_page_out_of_sight_leaves_again(
+    handlers: PageHandlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it said may have been lost, and an equal line would not have been looked at."""
+    monkeypatch.setattr("app.handlers.ENGINE_UPDATE_SECONDS", 0)
+    monkeypatch.setattr("app.handlers.SETTLED_UPDATE_SECONDS", 0)
+
+    async def watch() -> list[Any]:
+        lines = handlers.watch_engine(TabView(), {"status": ""})
+        return [await anext(lines) for _ in range(3)]
+
+    lines = asyncio.run(watch())
+    assert all(before != after for before, after in pairwise(lines))
 
 
 def test_a_new_chat_gets_the_switch_of_documents_with_its_question(

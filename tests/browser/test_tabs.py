@@ -12,6 +12,7 @@ from tests.browser.serving import served
 from tests.browser.watched_site import PATIENCE, WatchedSite, ask
 
 ANSWER = "Every tab is answered."
+IS_HIDDEN = "Object.defineProperty(document, 'hidden', { configurable: true, get: () => true });"
 SET_HIDDEN = """hidden => {
   Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
   document.dispatchEvent(new Event('visibilitychange'));
@@ -71,6 +72,20 @@ def test_a_stream_opened_for_an_event_that_has_ended_gives_its_connection_back(
     streams.wait_for_another(page.get_by_role("tab", name="Settings").click)  # it tells both ends
     route, response = late.pop()
     streams.wait_for_another(lambda: route.fulfill(response=response))
+
+
+def test_tabs_opened_out_of_sight_all_at_once_leave_connections_to_each_other(
+    site: WatchedSite,
+) -> None:
+    """Six held a stream each, and none could say any more that it was out of sight."""
+    first = site.open()
+    first.context.add_init_script(IS_HIDDEN)
+    tabs = [first.context.new_page() for _ in range(7)]
+    for tab in tabs:
+        tab.goto(site.address, wait_until="commit")
+    for tab in tabs:
+        expect(tab.locator("#status-line .text")).not_to_be_empty()
+    expect_an_answer(first, "Am I answered beside all of them?")
 
 
 class Streams:
