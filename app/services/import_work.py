@@ -95,7 +95,7 @@ class ImportWork:
             if self._has_replaced:
                 self.database.sources.erase_deleted_words()
             self._show(num_done, current="", is_due=True)
-            self.keeper.reconcile()
+            self.keeper.reconcile(lambda: self.job.is_cancelled)
         return True
 
     def _collect(self, found_files: Iterable[FoundFile | SkippedFile]) -> list[FoundFile]:
@@ -212,7 +212,7 @@ class ImportWork:
             self._has_replaced |= older is not None
         self._num_documents += 1
         self._num_tokens += len(token_ids)
-        self.keeper.expect(len(token_ids))
+        self.keeper.expect(len(token_ids), lambda: self.job.is_cancelled)
 
     def _skip(self, skipped: SkippedFile) -> None:
         self._skipped.append(

@@ -8,7 +8,7 @@ workbench and the import job, from any thread.
 import logging
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.services.trie_budget import (
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 CATCH_UP_LENGTH = 32_768  # tokens that are sorted in before an answer, in some milliseconds
 _FIRST_BATCH_LENGTH = 250_000  # tokens before the Trie is told; later batches grow with the Trie
 _SORTED_LENGTH = 4_000_000  # tokens sorted in one go
+_TIDIED_LENGTH = 400_000  # tokens sorted before it is looked whether somebody asks
 
 
 class TrieKeeper:
@@ -88,12 +89,22 @@ class TrieKeeper:
             self._saved.clear()
             return Trie()
 
-    def reconcile(self) -> None:
-        """Make the Trie hold exactly what the database holds; may have to sort, or wait for it."""
-        with self._lock:
-            self._reconcile()
+    def reconcile(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Make the Trie hold exactly what the database holds; may have to sort, or wait for it.
 
-    def _reconcile(self) -> None:
+        Args:
+            is_cancelled: asked now and then; what is not done then is left to `tidy`.
+        """
+        is_more = True
+        while is_more:
+            with self._lock:
+                is_more = self._reconcile(_SORTED_LENGTH) and not is_cancelled()
+
+    def _reconcile(self, most: int) -> bool:
+        """Add so many tokens, or one sequence that has more; whether there are more to be added.
+
+        What is to leave leaves at once.
+        """
         self._num_waiting = 0
         rows = self._database.sequences.to_index(self.tokenizer_id)
         shown = [row[:4] for row in rows if not row[4] and row[0] not in self._unusable]
@@ -103,22 +114,26 @@ class TrieKeeper:
         self.trie.forget_many(held - wanted - hidden)
         self._hide_just(held & hidden)
         missing = wanted - held
+        self._newest_id = rows[-1][0] if rows else 0
         batch: list[tuple[int, TokenSource, Any]] = []
-        batch_length = 0
+        room = most
         for sequence_id, kind, token_ids in (
             self._database.sequences.all(self.tokenizer_id, after=min(missing, default=1) - 1)
             if missing
             else ()
         ):
-            if sequence_id not in missing or not self._is_usable(sequence_id, token_ids):
+            if sequence_id not in missing:
                 continue
-            batch.append((sequence_id, TokenSource(kind), token_ids))
-            batch_length += len(token_ids)
-            if batch_length > _SORTED_LENGTH:
-                self.trie.add_many(batch)
-                batch, batch_length = [], 0
+            if room <= 0:
+                break
+            missing.discard(sequence_id)
+            if self._is_usable(sequence_id, token_ids):
+                batch.append((sequence_id, TokenSource(kind), token_ids))
+                room -= len(token_ids)
+        else:
+            missing.clear()  # one that is damaged, or was deleted meanwhile, does not come
         self.trie.add_many(batch)
-        self._newest_id = rows[-1][0] if rows else 0
+        return bool(missing)
 
     def _is_usable(self, sequence_id: int, token_ids: Any) -> bool:
         """Whether the Trie can hold it; one that it cannot is left alone from now on."""
@@ -171,11 +186,14 @@ class TrieKeeper:
         finally:
             self._lock.release()
 
-    def expect(self, num_tokens: int) -> None:
-        """So many more were saved; once it is worth a sort, the Trie is told of all."""
+    def expect(self, num_tokens: int, is_cancelled: Callable[[], bool] = lambda: False) -> None:
+        """So many more were saved; once it is worth a sort, the Trie is told of all.
+
+        `is_cancelled`: see `reconcile`.
+        """
         self._num_waiting += num_tokens
         if self._num_waiting > max(_FIRST_BATCH_LENGTH, self.trie.statistics().num_tokens):
-            self.reconcile()
+            self.reconcile(is_cancelled)
 
     def hide(self, sequence_ids: Iterable[int]) -> None:
         """Draft from deleted sequences no more, while that can be undone; unknown ones too."""
@@ -186,7 +204,7 @@ class TrieKeeper:
         """Draft again from sequences that were hidden; those dropped meanwhile are read anew."""
         with self._lock:
             self.trie.restore(self.trie.sequence_ids.intersection(sequence_ids))
-            self._reconcile()
+        self.reconcile()
 
     def forget(self, sequence_ids: Iterable[int]) -> None:
         """Take deleted sequences out for good; those of other tokenizers are passed over."""
@@ -209,7 +227,8 @@ class TrieKeeper:
             if self.trie.needs_merging:
                 self.trie.merge()
                 return True
-            self._reconcile()
+            if self._reconcile(_TIDIED_LENGTH):
+                return True
             if self.trie.needs_sealing:  # a short tail costs little when drafting
                 self.trie.seal()
             if self.trie.needs_merging:

@@ -270,7 +270,7 @@ def test_many_changed_files_cost_one_rewrite_of_the_index(
 
     def count_calls(owner: object, name: str) -> None:
         work = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda: calls.append(name) or work())
+        monkeypatch.setattr(owner, name, lambda *given: calls.append(name) or work(*given))
 
     files = [tmp_path / f"{number}.txt" for number in range(30)]
     for version in range(2):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from app.services import AnswerOptions, ChatService, ServiceConfig, workbench
+from app.services import AnswerOptions, ChatService, ServiceConfig, trie_keeper, workbench
 from app.services.learned_keeper import LearnedKeeper
 from app.services.trie_keeper import CATCH_UP_LENGTH, TrieKeeper
 from app.services.workbench import Workbench
@@ -186,6 +186,34 @@ def test_what_needs_a_sort_is_left_until_nothing_is_asked(
     _, newest = add_document(database, "newest")
     keeper.catch_up()
     assert newest in keeper.trie.sequence_ids
+
+
+def test_a_question_waits_for_a_piece_of_what_is_sorted_when_nothing_is_asked(
+    database: Database, keeper: TrieKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that another program had imported was sorted in one go: a gigabyte takes minutes."""
+    monkeypatch.setattr(trie_keeper, "_TIDIED_LENGTH", 250)
+    ids = [add_document(database, f"{number}", 100)[1] for number in range(10)]
+    held = []
+    while keeper.tidy():
+        held.append(len(keeper.trie.sequence_ids))
+    assert held == [3, 6, 9]
+    assert keeper.trie.sequence_ids == set(ids)
+
+
+def test_an_import_that_is_cancelled_leaves_the_sorting_to_idle_time(
+    database: Database, keeper: TrieKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trie_keeper, "_SORTED_LENGTH", 250)
+    ids = [add_document(database, f"{number}", 100)[1] for number in range(10)]
+    is_cancelled = iter([False, True])
+    keeper.reconcile(lambda: next(is_cancelled))
+    assert keeper.trie.sequence_ids == set(ids[:6])
+    _, newest = add_document(database, "newest")
+    keeper.catch_up()
+    assert keeper.trie.sequence_ids == {*ids[:6], newest}
+    tidied(keeper)
+    assert keeper.trie.sequence_ids == {*ids, newest}
 
 
 def tidied(keeper: TrieKeeper) -> TrieKeeper:
