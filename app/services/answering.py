@@ -6,13 +6,12 @@ Knows the workbench, the database and its job. Run by the worker.
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from app.prompting import Prompt, Turn, encode_text
+from app.prompting import Prompt
+from app.services.chat_prompt import ChatPrompt, full_notice
 from app.services.jobs import AnswerJob
 from app.services.recording import generation_record, settled, step_record
-from app.services.text_stream import TextStream
 from app.services.transcript import Transcript
 from app.services.unsaved import CANNOT_SAVE, unsaved_notice
 from app.services.views import AnswerNumbers
@@ -22,7 +21,6 @@ from storage import (
     Database,
     DocumentPassage,
     GenerationRecord,
-    Message,
     NewSequence,
     StepRecord,
     StorageError,
@@ -120,10 +118,10 @@ class AnswerTask:
         if self.job.is_stopped:
             self.abandon()
             return
-        branch = self._branch()
-        passages = self._passages(bench, branch)
-        prompt = self._prompt(bench, branch, passages)
-        notice = " ".join(part for part in (_notice(prompt), self._notice) if part)
+        asked = ChatPrompt(self._database, self._conversation_id, self.job.message_id)
+        passages = self._passages(bench, asked)
+        prompt = asked.build(bench, passages)
+        notice = " ".join(part for part in (full_notice(prompt), self._notice) if part)
         self.job.show(status="prefill", notice=notice, passages=passages)
         self._transcript = transcript = bench.transcript(prompt, self.job.options)
         self._machine = {
@@ -154,50 +152,18 @@ class AnswerTask:
         if self.job.is_discarded:
             bench.drop_session(self.job.conversation_id)
 
-    def _passages(self, bench: Workbench, branch: Sequence[Message]) -> tuple[DocumentPassage, ...]:
+    def _passages(self, bench: Workbench, asked: ChatPrompt) -> tuple[DocumentPassage, ...]:
         """What is quoted for this answer, where the chat uses documents; it is remembered."""
         with self.job.save_lock:
             if self.job.is_discarded or not self._database.passages.are_used(self._conversation_id):
                 return ()
-        previous, question = ["", *(m.text for m in branch if m.role == "user")][-2:]
-        max_length = bench.prompts.longest_quotes(question)
-        passages = bench.retrieval.find(question, previous, max_length)
+        passages = asked.find_passages(bench)
         with self.job.save_lock:
             if passages and not self.job.is_discarded:
                 self._database.passages.save(
                     self.job.message_id, [(p.source_id, p.start, p.end) for p in passages]
                 )
         return passages
-
-    def _prompt(
-        self, bench: Workbench, branch: Sequence[Message], passages: Sequence[DocumentPassage]
-    ) -> Prompt:
-        """The prompt of the branch that ends with this answer."""
-        tokenizer_ids = self._tokenizer_ids(branch)
-        quoted = self._database.passages.quoted([m.id for m in branch if m.role != "user"])
-        turns: list[Turn] = []
-        for message in branch:
-            if message.role == "user":
-                if turns and turns[-1].answer_ids is None:
-                    turns.pop()  # it was never answered: templates want question and answer in turn
-                turns.append(Turn(message.text))
-            elif message.token_ids or message.text:
-                is_known = tokenizer_ids.get(message.id) == bench.tokenizer_id
-                ids = message.token_ids if is_known else ()  # others mean nothing here
-                ids = _with_text(ids, message.text, bench)
-                quotes = bench.retrieval.quotes(quoted.get(message.id, ()))
-                turns[-1] = Turn(turns[-1].text, ids, quotes)
-        turns[-1] = replace(turns[-1], quotes=bench.retrieval.quotes(passages))
-        return bench.prompts.build_chat(turns)
-
-    def _branch(self) -> list[Message]:
-        """The messages before this answer, first one first."""
-        branch: list[Message] = []
-        parent_id = self._database.messages.get(self.job.message_id).parent_id
-        while parent_id is not None:
-            branch.append(self._database.messages.get(parent_id))
-            parent_id = branch[-1].parent_id
-        return branch[::-1]
 
     def _record(
         self, step: StepDone, bench: Workbench, prompt: Prompt, transcript: Transcript
@@ -274,37 +240,3 @@ class AnswerTask:
     def _end(self, **changes: object) -> None:
         self._on_over(self.job)
         self.job.show(**changes)
-
-    def _tokenizer_ids(self, branch: Sequence[Message]) -> dict[int, int]:
-        """Which tokenizer each answer's ids belong to.
-
-        An answer begun while the model was loading does not say so itself; its history does.
-        """
-        known = {m.id: m.tokenizer_id for m in branch if m.tokenizer_id is not None}
-        if all(m.id in known or not m.token_ids for m in branch):
-            return known
-        for sequence_id in self._database.sequences.for_conversation(self._conversation_id):
-            sequence = self._database.sequences.get(sequence_id)
-            if sequence.message_id is not None:
-                known.setdefault(sequence.message_id, sequence.tokenizer_id)
-        return known
-
-
-def _with_text(token_ids: tuple[int, ...], text: str, bench: Workbench) -> tuple[int, ...]:
-    """The ids of an answer as it was generated, and those of what its text has beyond them.
-
-    That is all of it where there are no ids, and the part of a token before a stop string.
-    """
-    tokenizer = bench.model.tokenizer
-    known = TextStream(tokenizer).decode(token_ids)
-    if not text.startswith(known) or len(text) == len(known):
-        return token_ids
-    return (*token_ids, *encode_text(tokenizer, text[len(known) :]))
-
-
-def _notice(prompt: Prompt) -> str:
-    number = prompt.num_dropped_turns
-    if not number:
-        return ""
-    what = "question with its answer" if number == 1 else f"{number} questions with their answers"
-    return f"The context is full: the oldest {what} could not be read any more."
