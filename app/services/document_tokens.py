@@ -1,6 +1,6 @@
 """A document's text as token ids, in batches of pieces: a tokenizer takes 180 bytes a character.
 
-Knows a tokenizer, no database. Used by the import job and by the workbench.
+Knows a tokenizer, no database. Used by imports and by `DocumentIndexing`.
 """
 
 import re

@@ -4,19 +4,16 @@ Knows the engine and the database; knows no jobs. Made, used and closed in the w
 except `keeper` and `import_tokenizer`, which others may use.
 """
 
-import contextlib
 import copy
-import logging
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.prompting import Prompt, PromptBuilder, find_control_ids
+from app.prompting import Prompt, PromptBuilder
 from app.retrieval import Retrieval
-from app.services.document_tokens import encode_batches, joined
+from app.services.document_indexing import DocumentIndexing
 from app.services.engine import Engine, GenerationRequest
 from app.services.forgetting import purge_deleted
 from app.services.idle_learning import IdleLearning
@@ -28,22 +25,13 @@ from app.services.views import AnswerOptions, EngineState, ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event, GenerationStats
 from lookahead.learned import Learned
-from storage import (
-    Database,
-    RecordDamagedError,
-    RecordExistsError,
-    RecordNotFoundError,
-    SegmentCache,
-    StorageError,
-)
+from storage import Database, SegmentCache
 
 if TYPE_CHECKING:
     from lookahead import Session
     from lookahead.divergence import Divergence
 
 __all__ = ["SessionKey", "Workbench"]
-
-logger = logging.getLogger(__name__)
 
 SessionKey = int | str  # a conversation's id, or a name
 
@@ -87,6 +75,7 @@ class Workbench:
         name = Path(config.model).name or config.model
         self.tokenizer_id = database.tokenizers.ensure(self.model.tokenizer_fingerprint, name)
         self.keeper = TrieKeeper(database, cache, self.tokenizer_id, config.trie_budget_bytes)
+        self._indexing = DocumentIndexing(database, self.keeper, tokenizer)
         self.retrieval = Retrieval(database, tokenizer, self.tokenizer_id)
         self._kept = LearnedKeeper(
             *(database, self.model.model_fingerprint, self.model.vocab_size),
@@ -99,9 +88,6 @@ class Workbench:
             is_allowed=config.idle_learning and config.can_answer,
         )
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
-        self._indexed_up_to = 0  # document ids: those up to it have tokens, or yield none
-        self._indexing: tuple[int, Iterator[int]] | None = None  # the document at work
-        self._has_come_back = threading.Event()  # a document, perhaps one without tokens
 
     def begin(self) -> None:
         """What was deleted while this was being made was told to nobody: look once more."""
@@ -257,7 +243,7 @@ class Workbench:
         if purge_deleted(self._database, self._cache, self.keeper, max_seconds=_PURGE_SECONDS):
             return True
         self._kept.save_if_due()  # not after what follows, which may go on for hours
-        if self._index_a_piece():
+        if self._indexing.work():
             return True
         if self.keeper.tidy():
             return True
@@ -265,44 +251,7 @@ class Workbench:
 
     def look_for_documents(self) -> None:
         """Some were brought back: look at all of them again, once nothing is asked. Any thread."""
-        self._has_come_back.set()
-
-    def _index_a_piece(self) -> bool:
-        """Go on with documents imported under another tokenizer; whether there was one."""
-        if self._indexing is None:
-            if self._has_come_back.is_set():
-                self._has_come_back.clear()
-                self._indexed_up_to = 0
-            sources = self._database.sources
-            source_id = sources.next_without_sequence(self.tokenizer_id, after=self._indexed_up_to)
-            if source_id is None:
-                return False
-            self._indexing = (source_id, self._index_document(source_id))
-        source_id, pieces = self._indexing
-        try:
-            # deleted or indexed in this moment, or damaged: then there is nothing to index
-            with contextlib.suppress(RecordNotFoundError, RecordExistsError, RecordDamagedError):
-                if next(pieces, None) is not None:
-                    return True
-        except StorageError as error:
-            logger.warning("a document could not be indexed, and will be later: %s", error)
-            self._indexing = None
-            return False
-        self._indexing, self._indexed_up_to = None, source_id
-        return True
-
-    def _index_document(self, source_id: int) -> Iterator[int]:
-        """Index one document; yields between batches, so that nobody waits for a long one."""
-        sources, tokenizer = self._database.sources, self.model.tokenizer
-        batches = []
-        for batch in encode_batches(
-            tokenizer, sources.text(source_id), find_control_ids(tokenizer)
-        ):
-            batches.append(batch)
-            yield len(batches)
-        token_ids = joined(batches)
-        sources.add_sequence(source_id, token_ids, self.tokenizer_id)
-        self.keeper.expect(len(token_ids))
+        self._indexing.look_again()
 
     def close(self) -> None:
         """Save what was learned and give the memory back."""

@@ -38,7 +38,7 @@ def test_what_was_learned_is_saved_while_there_is_much_to_index(
     """A thousand documents to index kept it from being saved until the last one."""
     saved: list[bool] = []
     monkeypatch.setattr(bench._kept, "save_if_due", lambda: saved.append(True))
-    monkeypatch.setattr(bench, "_index_a_piece", lambda: True)
+    monkeypatch.setattr(bench._indexing, "work", lambda: True)
     assert bench.do_idle_work()
     assert saved == [True]
 
