@@ -173,12 +173,9 @@ class HistoryArm:
         )
         result.known_length = known_length
 
-        def remember() -> None:
-            self._trie.add([*request.prompt_ids, *result.token_ids])
-            if self._trie.needs_sealing:
-                self._trie.seal()
-
-        result.remember_seconds = _seconds(self._runner.clock, remember)
+        result.remember_seconds = _seconds(
+            self._runner.clock, lambda: _remember(self._trie, request, result)
+        )
         return result
 
 
@@ -237,6 +234,13 @@ class DrafterArm:
         return result
 
 
+def _remember(trie: Trie, request: BenchRequest, result: ArmResult) -> None:
+    """An answer becomes history, sorted as soon as a tail is too long to be scanned."""
+    trie.add([*request.prompt_ids, *result.token_ids])
+    if trie.needs_sealing:
+        trie.seal()
+
+
 def _seconds(clock: Clock, action: Callable[[], None]) -> float:
     started = clock()
     action()
@@ -263,9 +267,7 @@ def warm(
             lambda r=request: runner.generate(r, trie=trie, learned=learned),  # type: ignore[misc]
             runner.clock,
         )
-        trie.add([*request.prompt_ids, *result.token_ids])
-        if trie.needs_sealing:
-            trie.seal()
+        _remember(trie, request, result)
     trie.seal()
     return trie, learned
 

@@ -145,30 +145,47 @@ def measure(
             "Loading and warming up took all the time of this suite, and no prompt was answered. "
             "Use --suite full, which has no limit, or a smaller --warmup-limit."
         )
-    titles = {arm.name: arm.title for arm in arms}
+    num_done = len({row.prompt_id for row in rows})
+    found = _report(
+        *(rows, {arm.name: arm.title for arm in arms}, comparisons),
+        num_prompts=num_done,
+        prefix=prefix,
+        is_promised=is_promised,
+    )
+    found.is_complete = num_done == len(requests)
+    found.is_interrupted = is_interrupted
+    if not found.is_complete:
+        why = "was interrupted" if is_interrupted else "ran out of its time"
+        found.notes.append(f"The run {why} after {num_done} of {len(requests)} prompts.")
+    return found
+
+
+def _report(
+    rows: Sequence[Row],
+    titles: dict[str, str],
+    comparisons: Sequence[Comparison],
+    *,
+    num_prompts: int,
+    prefix: str,
+    is_promised: bool,
+) -> SuiteReport:
+    """What these rows say, as if the run had come to its end."""
     measured = Measurements(rows)
     differences = [row.difference for row in rows if row.difference is not None]
     failed = [difference for difference in differences if difference.is_failure]
-    num_done = len(measured.of(arms[0].name))
-    found = SuiteReport(
+    return SuiteReport(
         suite=prefix,
         tables=live_tables(measured, titles),
         figures=[
             *live_figures(measured, prefix, is_promised=is_promised),
             Figure(f"{prefix}.failed_texts", len(failed), "answers", 0, is_at_most=True),
-            Figure(f"{prefix}.prompts", num_done, "prompts"),
+            Figure(f"{prefix}.prompts", num_prompts, "prompts"),
         ],
         rows=[row.as_json() for row in rows],
         notes=_difference_notes(differences, comparisons, titles),
         failures=[str(difference) for difference in failed[:_MOST_DIFFERENCES_NAMED]],
-        is_complete=num_done == len(requests),
-        is_interrupted=is_interrupted,
         draw=lambda folder: draw_live_charts(measured, titles, folder),
     )
-    if not found.is_complete:
-        why = "was interrupted" if is_interrupted else "ran out of its time"
-        found.notes.append(f"The run {why} after {num_done} of {len(requests)} prompts.")
-    return found
 
 
 def _arms(
