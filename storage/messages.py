@@ -36,13 +36,15 @@ logger = logging.getLogger(__name__)
 
 DAMAGED = "This message was damaged on the disk; it is shown as it could be read."
 
-CURRENT_BRANCH = """
+CURRENT_MESSAGE = """
+    SELECT coalesce(current_message_id, (
+        SELECT max(id) FROM messages WHERE conversation_id = chats.id
+    )) AS id FROM shown_conversations AS chats WHERE id = ?
+"""
+
+BRANCH = """
     WITH RECURSIVE branch (id, parent_id, distance) AS (
-        SELECT id, parent_id, 0 FROM messages WHERE id = (
-            SELECT coalesce(current_message_id, (
-                SELECT max(id) FROM messages WHERE conversation_id = chats.id
-            )) FROM shown_conversations AS chats WHERE id = ?
-        )
+        SELECT id, parent_id, 0 FROM shown_messages WHERE id = ?
         UNION ALL
         SELECT messages.id, messages.parent_id, distance + 1
         FROM branch JOIN messages ON messages.id = branch.parent_id
@@ -214,17 +216,35 @@ class Messages:
         )
         return tuple(message(row) for row in rows)
 
+    def current(self, conversation_id: int) -> Message | None:
+        """The last message of the current branch; None: there is none. Raises as `list`."""
+        current_id = self._current_id(conversation_id)
+        return None if current_id is None else self.get(current_id)
+
+    def until(self, message_id: int) -> list[Message]:
+        """The branch that ends with a message, first message first.
+
+        Raises RecordNotFoundError.
+        """
+        rows = self._connections.rows(BRANCH, [message_id])
+        if not rows:
+            raise not_found(message_id)
+        return [message(row) for row in rows]
+
     def list(self, conversation_id: int) -> list[Message]:
         """The current branch, first message first: the one that was written last.
 
         Raises RecordNotFoundError where there is no such chat.
         """
-        rows = self._connections.rows(CURRENT_BRANCH, [conversation_id])
-        if not rows and not self._connections.rows(
-            "SELECT 1 FROM shown_conversations WHERE id = ?", [conversation_id]
-        ):
+        current_id = self._current_id(conversation_id)
+        return [] if current_id is None else self.until(current_id)
+
+    def _current_id(self, conversation_id: int) -> int | None:
+        row = self._connections.row(CURRENT_MESSAGE, [conversation_id])
+        if row is None:
             raise no_such_chat(conversation_id)
-        return [message(row) for row in rows]
+        current_id: int | None = row["id"]
+        return current_id
 
 
 def require_place(connection: Connection, conversation_id: int, parent_id: int | None) -> None:

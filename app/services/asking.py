@@ -67,10 +67,9 @@ class Asking:
             self._require_idle(conversation_id)
 
             def begin(database: Database, known_id: int) -> int:
-                branch = database.messages.list(known_id)
+                last = database.messages.current(known_id)
                 if uses_documents is not None:
                     database.passages.use(known_id, uses_documents)
-                last = branch[-1] if branch else None
                 if last is None or not (
                     database.is_in_memory and (last.role, last.text) == ("user", text)
                 ):  # or else it was saved just before its answer could not be

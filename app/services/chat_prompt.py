@@ -78,3 +78,15 @@ def full_notice(prompt: Prompt) -> str:
         return ""
     what = "question with its answer" if number == 1 else f"{number} questions with their answers"
     return f"The context is full: the oldest {what} could not be read any more."
+
+
+def _with_text(token_ids: tuple[int, ...], text: str, bench: Workbench) -> tuple[int, ...]:
+    """The ids of an answer as it was generated, and those of what its text has beyond them.
+
+    That is all of it where there are no ids, and the part of a token before a stop string.
+    """
+    tokenizer = bench.model.tokenizer
+    known = TextStream(tokenizer).decode(token_ids)
+    if not text.startswith(known) or len(text) == len(known):
+        return token_ids
+    return (*token_ids, *encode_text(tokenizer, text[len(known) :]))

@@ -289,3 +289,41 @@ def test_the_counters_of_all_answers_add_up(db: Database, exchange: Callable[...
     assert (totals.num_answers, totals.num_tokens, totals.num_steps) == (2, 8, 2)
     assert (totals.num_drafted_tokens, totals.num_accepted_tokens) == (6, 4)
     assert totals.accepted_by_source == {"history": 2, "prompt": 2}
+
+
+def test_a_question_reads_the_last_message_alone_and_its_prompt_in_one_go(
+    db: Database, exchange: Callable[..., Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a chat of thousands of messages, each question read all, and then each by itself."""
+    conversation_id = db.conversations.create("Long").id
+    assert db.messages.current(conversation_id) is None
+    parent_id = None
+    for _ in range(20):
+        parent_id = exchange(conversation_id, parent_id=parent_id).id
+    read = db._connections.rows
+    num_rows: list[int] = []
+
+    def watched(*arguments: Any) -> Any:
+        rows = read(*arguments)
+        num_rows.append(sum("text" in row for row in rows))
+        return rows
+
+    monkeypatch.setattr(db._connections, "rows", watched)
+    last = db.messages.current(conversation_id)
+    assert last is not None
+    assert last.id == parent_id
+    assert sum(num_rows) == 1
+    num_rows.clear()
+    before = db.messages.until(db.messages.list(conversation_id)[-2].id)
+    assert num_rows[-1] == 39
+    assert num_rows[:-1].count(1) == 0
+    assert [message.role for message in before] == ["user", "assistant"] * 19 + ["user"]
+    with pytest.raises(RecordNotFoundError, match="Message 999"):
+        db.messages.until(999)
+    with pytest.raises(RecordNotFoundError, match="Chat 999"):
+        db.messages.current(999)
+    db.deletions.hide_conversation(conversation_id)
+    with pytest.raises(RecordNotFoundError):
+        db.messages.until(last.id)
+    with pytest.raises(RecordNotFoundError):
+        db.messages.current(conversation_id)
