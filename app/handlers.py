@@ -35,6 +35,7 @@ UPDATE_SECONDS = 0.1  # the page is told at most ten times a second
 # The browser renders all of an answer with each update, so that a long one is updated less often.
 UPDATE_SECONDS_PER_CHARACTER = 3e-5
 ENGINE_UPDATE_SECONDS = 0.25
+_PREPARED_DEMO = "demo"  # in the place of a chat's id
 _DELETED = "This chat was deleted."
 SETTLED_UPDATE_SECONDS = 5.0  # gradio sees that a tab has gone when its handler yields
 
@@ -50,14 +51,17 @@ class PageHandlers:
 
     @shows_errors(5)
     def open_page(self, view: TabView, request: gr.Request) -> Outputs:
-        """View of the chat named in the address (`/?chat=3`), else of a new chat."""
+        """View of the chat named in the address (`/?chat=3`), else of a new chat.
+
+        Where the demo stands, also while it is prepared (`/?chat=demo`), the tab follows it.
+        """
         chat = str(request.query_params.get("chat", ""))
         is_id = chat.isascii() and chat.isdigit() and len(chat) <= MAX_DIGITS
         conversation_id = int(chat) if is_id else None
         if conversation_id is not None and not self._messages(conversation_id):
             told(_DELETED)
         outputs = self.show_chat(view, conversation_id)
-        view.follows_demo = self._stands_in_demo(view)  # as the tab did before a reload
+        view.follows_demo = self._stands_in_demo(view, chat)  # as the tab did before a reload
         return outputs
 
     @shows_errors(5)
@@ -88,9 +92,11 @@ class PageHandlers:
         view.move(conversation_id if self._messages(conversation_id) else None)
         return self.view_now(view)
 
-    def _stands_in_demo(self, view: TabView) -> bool:
-        demo = self._service.running_demo() if view.conversation_id is not None else None
-        return demo is not None and demo.snapshot().conversation_id == view.conversation_id
+    def _stands_in_demo(self, view: TabView, chat: str) -> bool:
+        if view.conversation_id is None and chat != _PREPARED_DEMO:
+            return False
+        demo = self._service.running_demo()
+        return demo is not None and view.conversation_id in (None, demo.snapshot().conversation_id)
 
     def view_now(self, view: TabView) -> Outputs:
         """View of where the tab stands."""
@@ -105,6 +111,7 @@ class PageHandlers:
             is_model_ready=self._service.state.is_ready, is_stopping=is_stopping
         )
         _, chats, _, _, panel = self._view(view, None, None)
+        chats = {**chats, "open": _PREPARED_DEMO}  # for the address
         return (chatbot, chats, gr.update(visible=False), gr.update(visible=True), panel)
 
     @shows_errors(6)

@@ -67,7 +67,7 @@ def test_the_tab_follows_to_the_end_of_the_last_chat(start: Start) -> None:
     assert chats["open"] == view.conversation_id == chats["chats"][0]["id"]
     assert (send["visible"], stop["visible"]) == (False, True)
     began_in = view.conversation_id
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     seen = in_time(collect(handlers.watch(view)))
     chatbot, chats, send, stop, _ = seen[-1]
     assert len(chatbot) == 2 * len(CHATS[-1].questions)
@@ -86,10 +86,27 @@ def test_a_reload_goes_on_following(start: Start) -> None:
     wait_for(lambda: demo.snapshot().num_asked == 1)
     address = SimpleNamespace(query_params={"chat": str(demo.snapshot().conversation_id)})
     PageHandlers(service).open_page(reloaded, address)  # type: ignore[arg-type]
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     in_time(collect(handlers.watch(reloaded)))
     assert reloaded.conversation_id == demo.snapshot().conversation_id
     assert demo.snapshot().num_asked == len(QUESTIONS)
+
+
+def test_a_reload_while_it_is_prepared_goes_on_following(start: Start) -> None:
+    engine = ScriptedEngine(loading=threading.Event())
+    service = start(engine, is_ready=False)
+    handlers, reloaded, new = handlers_of(service), TabView(), TabView()
+    view = TabView()
+    start_in(handlers, view)
+    preparing = in_time(first(handlers.watch(view)))
+    for tab, query in ((reloaded, {"chat": preparing[1]["open"]}), (new, {})):
+        address = SimpleNamespace(query_params=query)
+        PageHandlers(service).open_page(tab, address)  # type: ignore[arg-type]
+    assert (reloaded.follows_demo, new.follows_demo) == (True, False)
+    assert in_time(first(handlers.watch(reloaded))) == preparing
+    engine.loading.set()  # type: ignore[union-attr]
+    in_time(collect(handlers.watch(reloaded)))
+    assert reloaded.conversation_id is not None
 
 
 def test_a_tab_that_only_opened_its_chat_is_not_carried_off(start: Start) -> None:
@@ -100,7 +117,7 @@ def test_a_tab_that_only_opened_its_chat_is_not_carried_off(start: Start) -> Non
     wait_for(lambda: demo.snapshot().num_asked == 1)
     chat = demo.snapshot().conversation_id
     PageHandlers(service).open_chat(other, gr.EventData(None, {"id": chat}))
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     in_time(collect(handlers.watch(other)))
     demo.wait_until_over(WAIT)
     assert other.conversation_id == chat != demo.snapshot().conversation_id
@@ -117,7 +134,7 @@ def test_an_answer_whose_step_is_looked_at_stays_while_the_demo_goes_on(start: S
     in_time(first(handlers.watch(view)))
     (_, answer) = service.messages(demo.snapshot().conversation_id or 0)
     page.panel.hold_answer(view, gr.EventData(None, {"id": answer.id}))
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     seen = in_time(collect(handlers.watch(view)))
     panels = [update[-1] for update in seen if update[-1] != gr.skip()]
     assert {panel["answer"] for panel in panels} == {answer.id}
@@ -140,7 +157,7 @@ def test_a_tab_that_is_moved_elsewhere_stays_there(start: Start) -> None:
         watching = handlers.watch(view)
         await anext(watching)
         PageHandlers(service).new_chat(view)
-        engine.gate.release(999)  # type: ignore[union-attr]
+        engine.go_on(999)
         async for _ in watching:
             pass
 
@@ -158,7 +175,7 @@ def test_events_close_together_do_not_leave_the_tab_behind(start: Start) -> None
     async def watch_twice() -> None:
         first, second = handlers.watch(view), handlers.watch(view)
         await asyncio.gather(anext(first), anext(second))
-        engine.gate.release(999)  # type: ignore[union-attr]
+        engine.go_on(999)
         await asyncio.gather(collect(first), collect(second))
 
     in_time(watch_twice())
@@ -183,7 +200,7 @@ def test_a_tab_that_is_moved_just_before_it_would_follow_stays_where_it_is(start
     demo.snapshot = moved_meanwhile  # type: ignore[method-assign]
     assert in_time(collect(following)) == []
     assert view.conversation_id is None
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     demo.wait_until_over(WAIT)
 
 
@@ -224,7 +241,7 @@ def test_another_chat_is_watched_as_ever_while_the_demo_goes_on(start: Start) ->
     (last,) = in_time(collect(handlers.watch(view)))
     assert len(last[0]) == 2
     assert view.conversation_id == own
-    engine.gate.release(999)
+    engine.go_on(999)
     demo.wait_until_over(WAIT)
 
 
@@ -232,7 +249,7 @@ def test_a_demo_that_fails_is_told(start: Start) -> None:
     engine = ScriptedEngine(gate=threading.Semaphore(0), error_after_steps=2)
     handlers, view = handlers_of(start(engine)), TabView()
     handlers.start(view)
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     with pytest.warns(UserWarning, match="demo ended early.*RuntimeError"):
         in_time(collect(handlers.watch(view)))
 
