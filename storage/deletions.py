@@ -5,7 +5,7 @@ Hidden rows are read by nothing but this (`shown_*` in the schema). Called by th
 
 import json
 from collections.abc import Collection
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sqlite_utils import Database as Connection
 
@@ -93,7 +93,10 @@ class Deletions:
         Returns the ids of its sequences, to be purged from the Trie; `Erasures.finish` is to be
         called afterwards.
         """
-        if not any(deletion.deleted_at <= deleted_until for deletion in self.list()):
+        deletions = self.list()
+        if any(deletion.deleted_at > datetime.now(UTC) for deletion in deletions):
+            self._set_back()
+        if not any(deletion.deleted_at <= deleted_until for deletion in deletions):
             return []
         with self._connections.transaction() as connection:
             ids = {
@@ -104,6 +107,15 @@ class Deletions:
             sequence_ids += delete_sources(connection, ids["document"])
         self._connections.truncate_log()
         return sequence_ids
+
+    def _set_back(self) -> None:
+        """Of what was deleted in the future the clock was wrong: its time begins now."""
+        time = now()
+        with self._connections.transaction() as connection:
+            for table in TABLES.values():
+                connection.execute(
+                    f"UPDATE {table} SET deleted_at = ? WHERE deleted_at > ?", [time, time]
+                )
 
     def hold_documents_under(self, uri: str) -> bool:
         """Whether there are documents from below this URI, deleted ones that can come back too."""

@@ -42,8 +42,9 @@ class LearnedBlobs:
             )
             connection.execute(
                 f"DELETE FROM {self._table} WHERE model_fingerprint NOT IN (SELECT"
-                f" model_fingerprint FROM {self._table} ORDER BY updated_at DESC LIMIT ?)",
-                [_MAX_MODELS],
+                f" model_fingerprint FROM {self._table}"
+                " ORDER BY model_fingerprint = ? DESC, updated_at DESC LIMIT ?)",
+                [model_fingerprint, _MAX_MODELS],  # whatever the clock says: not this one
             )
             if self._table == "successors":  # what was read is forgotten with what it taught
                 connection.execute(

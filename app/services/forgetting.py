@@ -83,7 +83,8 @@ class Forgetting:
         now = datetime.now(UTC)
         recent = []
         for deletion in self._database.deletions.list() if deletions is None else deletions:
-            seconds_left = UNDO_SECONDS - (now - deletion.deleted_at).total_seconds()
+            seconds_ago = max(0.0, (now - deletion.deleted_at).total_seconds())  # a clock set back
+            seconds_left = UNDO_SECONDS - seconds_ago
             if seconds_left > 0:
                 recent.append(
                     RecentDeletion(deletion.kind, deletion.ids, deletion.name, seconds_left)

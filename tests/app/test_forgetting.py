@@ -12,7 +12,7 @@ from app.services.errors import BusyError
 from lookahead.token_log import as_words
 from storage import Database, DatabaseBusyError, RecordNotFoundError
 from storage.token_blobs import pack_token_ids
-from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
+from tests.app.asking import OPTIONS, WAIT, Start, answered, begun, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 SECRET = "the zanzibar treaty of 1890"
@@ -102,11 +102,10 @@ def test_a_chat_deleted_while_it_is_answered_comes_back_as_far_as_it_was_saved(
 ) -> None:
     engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0))
     service = start(engine)
-    job = service.ask(None, "x", OPTIONS)
-    wait_for(lambda: job.snapshot().status == "decoding")
+    job = begun(service)
     service.delete_conversation(job.conversation_id)
     service.undo("conversation", [job.conversation_id])
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     assert job.wait_until_over(WAIT).status == "stopped"
     message = database.messages.get(job.message_id)
     assert (message.status, message.text) == ("stopped", ""), "its writer had been told to stop"
@@ -266,13 +265,12 @@ def test_a_purge_waits_for_the_answer_being_written(
     engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0))
     service = start(engine)
     source_id = imported(service, tmp_path, "treaty.txt", SECRET)
-    job = service.ask(None, "x", OPTIONS)
-    wait_for(lambda: job.snapshot().status == "decoding")
+    job = begun(service)
     service.delete_document(source_id)
     with pytest.raises(BusyError):
         service.ask(job.conversation_id, "y", OPTIONS)
     assert "lookahead-chat.db-wal" in traces(config)
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     job.wait_until_over(WAIT)
     wait_for(lambda: not traces(config))
 
@@ -291,6 +289,23 @@ def test_deletions_older_than_the_time_are_not_offered(
 
     monkeypatch.setattr(forgetting, "datetime", Later)
     assert service.recent_deletions() == []
+
+
+def test_a_clock_that_was_set_back_offers_undo_no_longer_than_ever(
+    start: Start, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = start(ScriptedEngine())
+    answered(service, "one")
+    service.delete_conversation(service.conversations()[0].id)
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime.now(UTC) - timedelta(days=1)
+
+    monkeypatch.setattr(forgetting, "datetime", Earlier)
+    [deletion] = service.recent_deletions()
+    assert deletion.seconds_left == forgetting.UNDO_SECONDS
 
 
 def test_a_purge_that_fails_is_tried_again_and_keeps_nothing_else_from_its_turn(

@@ -165,6 +165,22 @@ def test_only_what_was_deleted_long_enough_ago_is_purged(db: Database) -> None:
             db.deletions.restore(kind, [row_id])  # type: ignore[arg-type]
 
 
+def test_what_was_deleted_while_the_clock_was_ahead_is_purged_all_the_same(db: Database) -> None:
+    """It was kept until the clock came to that day: ten years, where the day was wrong."""
+    source_id = add(db, "a.txt", "alpha")
+    conversation = db.conversations.create("Chat")
+    db.deletions.hide_documents([source_id])
+    db.deletions.hide_conversation(conversation.id)
+    with db._connections.transaction() as connection:
+        for table in ("sources", "conversations"):
+            connection.execute(f"UPDATE {table} SET deleted_at = '2036-01-02T03:04:05+00:00'")
+    assert db.deletions.purge(datetime.now(UTC) - timedelta(seconds=300)) == []
+    [first, second] = db.deletions.list()
+    assert max(first.deleted_at, second.deleted_at) <= datetime.now(UTC), "its time begins now"
+    purge(db)
+    assert db.deletions.list() == []
+
+
 def test_the_history_of_a_chat_is_no_document_to_be_deleted(
     db: Database, exchange: Callable[..., Message]
 ) -> None:

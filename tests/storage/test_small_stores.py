@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage import Database
+from storage import Database, learned_blobs
 
 
 def test_a_tokenizer_has_one_id_for_ever(data_dir: Path) -> None:
@@ -50,6 +50,19 @@ def test_what_was_learned_longest_ago_gives_way(db: Database) -> None:
     assert known == [1, 2, 3, 4, 5, 6, 7, 8]
     left = [db.deeper_readings.num_tokens_left(f"model {n}", tokenizer_id) for n in range(9)]
     assert left == [10, *[0] * 8], "what it has no successors of is to be read again"
+
+
+def test_what_was_just_learned_stays_where_the_clock_was_set_back(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(8):
+        db.calibration.save(f"model {number}", b"counts")
+    monkeypatch.setattr(learned_blobs, "now", lambda: "1999-01-02T03:04:05+00:00")
+    db.calibration.save("newest", b"counts")
+    assert db.calibration.load("newest") == b"counts"
+    assert [number for number in range(8) if db.calibration.load(f"model {number}")] == [
+        *range(1, 8)
+    ]
 
 
 def test_facts_are_a_mapping_per_model_that_survives(data_dir: Path) -> None:
