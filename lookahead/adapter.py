@@ -13,10 +13,13 @@ import torch
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
+from lookahead.cascade_attention import CascadeAttention
 from lookahead.kv_cache import KVCache
-from lookahead.strict_attention import STRICT_ATTENTION, plan_tree, register_strict_attention
+from lookahead.path_attention import PathAttention
 
-__all__ = ["ModelAdapter"]
+__all__ = ["ModelAdapter", "StrictAttention"]
+
+StrictAttention = PathAttention | CascadeAttention
 
 _KNOWN_LAYER_KINDS = ("full_attention", "sliding_attention")
 
@@ -26,17 +29,25 @@ class ModelAdapter:
 
     Args:
         hf_model: a stock causal language model in evaluation mode.
-        fold_query_group: see `StrictPlan`; set by the self-test at load.
+
+    Attributes:
+        strict_attention: how strict mode attends over a tree.
     """
 
+    strict_attention: StrictAttention
+
     def __init__(self, hf_model: PreTrainedModel) -> None:
-        register_strict_attention()
         self.hf_model = hf_model
-        self.fold_query_group = False
+        self.use(PathAttention())
         config = hf_model.config.get_text_config(decoder=True)
         self._config = config
         self._windows = _attention_windows(config)
         self._rope_switches = _rope_switches(config)
+
+    def use(self, strict_attention: StrictAttention) -> None:
+        """Attend so in strict mode: chosen once, before the first answer, since it decides bits."""
+        strict_attention.register()
+        self.strict_attention = strict_attention
 
     def max_draft_depth(self, root_position: int) -> float:
         """Tokens that may be drafted behind a root without changing how positions are encoded.
@@ -128,7 +139,7 @@ class ModelAdapter:
             return output[0]
         padding = strict_rows - len(token_ids)
         assert padding >= 0, "a strict forward has a row for every node"
-        plan = plan_tree(parents, context_length, fold_query_group=self.fold_query_group)
+        plan = self.strict_attention.plan(parents, context_length)
         with self._strict_attention():
             output = self._forward(
                 [*token_ids, *[token_ids[0]] * padding],
@@ -162,7 +173,7 @@ class ModelAdapter:
     def _strict_attention(self) -> Iterator[None]:
         """Strict attention for our own forward only: other callers of the model stay stock."""
         stock = self._config._attn_implementation
-        self._config._attn_implementation = STRICT_ATTENTION
+        self._config._attn_implementation = self.strict_attention.name
         try:
             yield
         finally:

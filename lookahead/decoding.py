@@ -128,11 +128,13 @@ class _Mode:
 
     def curve(self, model: LoadedModel, step_costs: StepCosts) -> StepCurve:
         """What steps of this mode cost."""
-        is_strict = bool(self.row_class)
+        attention = model.strictness.attention if self.row_class else ""
         prior = CostPrior.of(
-            is_cpu=model.device.type == "cpu", is_wide=model.dtype.itemsize >= 4, strict=is_strict
+            is_cpu=model.device.type == "cpu",
+            is_wide=model.dtype.itemsize >= 4,
+            attention=attention,
         )
-        return step_costs.curve(model.mode_name(strict=is_strict), prior)
+        return step_costs.curve(attention or "flexible", prior)
 
     def rows(self, width: int) -> int | None:
         """Rows of a strict forward over `width` nodes; None in flexible mode."""

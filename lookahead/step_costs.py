@@ -49,8 +49,8 @@ class CostPrior:
         rows: at 1, 2, 4, 8, 16, 32 and 64 rows.
         context: a thousand tokens of context, for the whole step.
         row_context: the same, for each further row.
-        node, leaf, node_context: strict attention, which runs node by node: a node, rearranging
-            for a branch, and a node's share per thousand tokens of context.
+        node, leaf, node_context: strict attention, which runs a node apart from others: a node,
+            rearranging for a branch, and a node's share per thousand tokens of context.
     """
 
     rows: tuple[float, ...]
@@ -61,11 +61,12 @@ class CostPrior:
     node_context: float = 0.0
 
     @classmethod
-    def of(cls, *, is_cpu: bool, is_wide: bool, strict: bool) -> "CostPrior":
+    def of(cls, *, is_cpu: bool, is_wide: bool, attention: str) -> "CostPrior":
         """Measured with the embedded model on a CPU (docs/lab-log.md); flat is a GPU's reading.
 
         Args:
             is_wide: weights of four bytes and more, whose products over rows a CPU is slow at.
+            attention: of strict mode, "path" or "cascade"; empty: flexible mode.
         """
         if not is_cpu:
             rows = (1.0, 1.0, 1.01, 1.02, 1.03, 1.05, 1.10)
@@ -73,8 +74,10 @@ class CostPrior:
             rows = (1.0, 1.5, 1.6, 1.9, 2.15, 2.8, 4.2)
         else:
             rows = (1.0, 1.05, 1.1, 1.2, 1.4, 1.9, 2.8)
-        if not strict:
+        if not attention:
             return cls(rows)
+        if attention == "cascade":
+            return cls(rows, row_context=0.0, node=0.006, leaf=0.002, node_context=0.02)
         return cls(rows, row_context=0.0, node=0.02, leaf=0.01, node_context=0.06)
 
     def as_array(self) -> FloatArray:
@@ -199,7 +202,7 @@ class StepCosts:
         self._known: dict[str, tuple[FloatArray, FloatArray]] = {}  # read, not asked for yet
 
     def curve(self, mode: str, prior: CostPrior) -> StepCurve:
-        """The costs of a mode, `strict` or `flexible`; `prior` where nothing was learned yet."""
+        """The costs of a way to verify; `prior` where nothing was learned of it yet."""
         if mode not in self._curves:
             known = self._known.pop(mode, None)
             self._curves[mode] = (

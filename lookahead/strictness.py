@@ -8,8 +8,11 @@ import contextlib
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 
-from lookahead.adapter import ModelAdapter
-from lookahead.self_test import RowClasses, find_row_classes, fold_is_exact
+from lookahead.adapter import ModelAdapter, StrictAttention
+from lookahead.attention_probe import cascade_is_exact, fold_is_exact
+from lookahead.cascade_attention import CascadeAttention
+from lookahead.path_attention import PathAttention
+from lookahead.self_test import RowClasses, find_row_classes, follows_stock
 
 __all__ = ["Strictness", "find_strictness"]
 
@@ -20,11 +23,13 @@ class Strictness:
 
     Args:
         row_class: row counts to decode with, ascending; empty: strict mode is not possible.
+        attention: kind of the attention over a tree, "path" or "cascade"; empty: not possible.
         is_stock: whether the greedy text is that of the library's own `generate()`.
         problem: why it is not possible, in a sentence; empty where it is.
     """
 
     row_class: tuple[int, ...] = ()
+    attention: str = ""
     is_stock: bool = False
     problem: str = ""
 
@@ -55,25 +60,47 @@ def find_strictness(
         return Strictness(
             problem="This model attends through a sliding window, which strict mode cannot place."
         )
-    classes = _row_classes(adapter, vocab_size, fingerprint, {} if facts is None else facts, report)
+    known = {} if facts is None else facts
+    attention = _attention(adapter, vocab_size, f"strict_attention:{fingerprint}", known)
+    adapter.use(attention)
+    key = f"row_classes:{attention.kind}:{fingerprint}"
+    classes = _row_classes(adapter, vocab_size, key, known, report)
     members = classes.best(max_rows)
     if not members:
         return Strictness(problem="No two row counts give the same bits on this machine.")
     is_stock = members[0] == 1 and classes.matches_stock
-    # Folding changes a bit now and then, so it is used where equality with the library's own
-    # generate() is out of reach anyway, and with it where it was seen to change none.
-    adapter.fold_query_group = not is_stock or fold_is_exact(adapter)
-    return Strictness(members, is_stock)
+    return Strictness(members, attention.kind, is_stock)
+
+
+def _attention(
+    adapter: ModelAdapter, vocab_size: int, key: str, facts: MutableMapping[str, str]
+) -> StrictAttention:
+    """The attention with the bits of the library's decode step; where those are out of reach since
+    one row is run by other kernels than many, the cheapest that is exact.
+
+    Folding changes a bit now and then, so path attention folds where it was seen to change none, or
+    where the library's bits are out of reach anyway.
+    """
+    choices: dict[str, StrictAttention] = {
+        "cascade": CascadeAttention(adapter.dtype),
+        "path": PathAttention(),
+        "path, folded": PathAttention(fold_query_group=True),
+    }
+    if facts.get(key) not in choices:
+        if follows_stock(adapter, vocab_size):
+            facts[key] = "path, folded" if fold_is_exact(adapter) else "path"
+        else:
+            facts[key] = "cascade" if cascade_is_exact(adapter) else "path, folded"
+    return choices[facts[key]]
 
 
 def _row_classes(
     adapter: ModelAdapter,
     vocab_size: int,
-    fingerprint: str,
+    key: str,
     facts: MutableMapping[str, str],
     report: Callable[[str], None],
 ) -> RowClasses:
-    key = f"row_classes:{fingerprint}"
     with contextlib.suppress(KeyError, TypeError, ValueError):  # unknown, or damaged
         return RowClasses.from_json(facts[key])
     classes = find_row_classes(adapter, vocab_size, report)

@@ -13,7 +13,16 @@ PACKAGES = ("app", "lookahead", "storage")
 WEB = {"gradio", "fastapi", "starlette", "uvicorn"}
 # The engine's modules that may hold tensors; all others are bookkeeping.
 TORCH_MODULES = {
-    *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling"),
+    *(
+        "adapter",
+        "path_attention",
+        "cascade_attention",
+        "attention_probe",
+        "loaded_model",
+        "self_test",
+        "kv_cache",
+        "sampling",
+    ),
     *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints", "divergence"),
     *("strictness", "top_ids", "priming", "deeper_reading"),
 }
@@ -23,7 +32,16 @@ TRANSFORMERS_MODULES = TORCH_MODULES - {
 }
 # Below the loop (layer 1): they are used by it and never use it.
 BELOW_THE_LOOP = {
-    *("adapter", "strict_attention", "loaded_model", "self_test", "kv_cache", "sampling")
+    *(
+        "adapter",
+        "path_attention",
+        "cascade_attention",
+        "attention_probe",
+        "loaded_model",
+        "self_test",
+        "kv_cache",
+        "sampling",
+    )
 }
 # Layer 3, where engine and database meet; all of it is below the page.
 SERVICES = (

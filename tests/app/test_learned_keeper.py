@@ -24,7 +24,9 @@ def test_another_machine_or_version_costs_the_prices_of_steps_alone(database: Da
     kept = keeper(database)
     kept.learned.successors.update([3], ROW)
     kept.learned.calibration.learn([([7], [0.5], [0])], 7)
-    kept.learned.step_costs.curve("strict", CostPrior.of(is_cpu=True, is_wide=False, strict=True))
+    kept.learned.step_costs.curve(
+        "path", CostPrior.of(is_cpu=True, is_wide=False, attention="path")
+    )
     kept.has_news = True
     kept.save()
     learned = keeper(database, machine="upgraded").learned

@@ -46,10 +46,13 @@ def test_classes_are_disjoint_and_survive_being_written_down() -> None:
 @pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
 def test_a_damaged_fact_is_measured_anew(damaged: str) -> None:
     adapter = tiny_model("llama").adapter
-    facts = {"row_classes:here": damaged}
-    found = find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts)
-    assert found.row_class
-    assert RowClasses.from_json(facts["row_classes:here"]).classes
+    facts: dict[str, str] = {}
+    sound = find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts)
+    assert sound.row_class
+    for key, measured in facts.items():
+        read = {**facts, key: damaged}
+        assert find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=read) == sound
+        assert read[key] == measured
 
 
 def test_a_wrong_mask_is_seen_in_the_tree_error(monkeypatch: pytest.MonkeyPatch) -> None:

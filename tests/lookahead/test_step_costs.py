@@ -7,8 +7,8 @@ import pytest
 
 from lookahead.step_costs import CostPrior, StepCostFormatError, StepCosts, StepCurve, StepShapes
 
-FLEXIBLE = CostPrior.of(is_cpu=True, is_wide=True, strict=False)
-STRICT = CostPrior.of(is_cpu=True, is_wide=False, strict=True)
+FLEXIBLE = CostPrior.of(is_cpu=True, is_wide=True, attention="")
+STRICT = CostPrior.of(is_cpu=True, is_wide=False, attention="path")
 CONTEXT = 300
 
 
@@ -91,10 +91,10 @@ def test_a_wider_step_is_never_taken_to_be_cheaper() -> None:
 
 def test_what_was_learned_outlives_the_program() -> None:
     costs = StepCosts()
-    taught(costs.curve("strict", STRICT), {2: 40.0, 8: 44.0}, rounds=30)
+    taught(costs.curve("path", STRICT), {2: 40.0, 8: 44.0}, rounds=30)
     again = StepCosts.from_bytes(costs.to_bytes())
     read = StepCosts.from_bytes(again.to_bytes())  # not asked for in between
-    assert cost(read.curve("strict", STRICT), 8) == cost(costs.curve("strict", STRICT), 8)
+    assert cost(read.curve("path", STRICT), 8) == cost(costs.curve("path", STRICT), 8)
     untouched = cost(StepCurve.from_prior(FLEXIBLE), 8)
     assert cost(read.curve("flexible", FLEXIBLE), 8) == untouched
     assert StepCosts.from_bytes(StepCosts().to_bytes()).to_bytes() == StepCosts().to_bytes()
@@ -103,7 +103,7 @@ def test_what_was_learned_outlives_the_program() -> None:
 @pytest.mark.parametrize("place", [0, 30, -5])
 def test_damaged_costs_are_refused(place: int) -> None:
     costs = StepCosts()
-    costs.curve("strict", STRICT)
+    costs.curve("path", STRICT)
     damaged = bytearray(costs.to_bytes())
     damaged[place] ^= 1
     with pytest.raises(StepCostFormatError, match="nothing learned"):
@@ -114,7 +114,7 @@ def test_damaged_costs_are_refused(place: int) -> None:
 def test_costs_surer_than_they_can_be_are_refused(feature: int, spread: float) -> None:
     """A negative variance turned every correction around."""
     costs = StepCosts()
-    costs.curve("strict", STRICT).covariance[feature, feature] = spread
+    costs.curve("path", STRICT).covariance[feature, feature] = spread
     with pytest.raises(StepCostFormatError, match="surer"):
         StepCosts.from_bytes(costs.to_bytes())
 
@@ -133,6 +133,6 @@ def test_a_curve_that_rounding_made_too_sure_goes_on(milliseconds: float) -> Non
 
 def test_costs_that_are_no_numbers_are_refused() -> None:
     costs = StepCosts()
-    costs.curve("strict", STRICT).mean[3] = np.nan
+    costs.curve("path", STRICT).mean[3] = np.nan
     with pytest.raises(StepCostFormatError, match="milliseconds"):
         StepCosts.from_bytes(costs.to_bytes())

@@ -14,8 +14,11 @@ from transformers import AutoModelForCausalLM, DynamicCache
 
 import lookahead
 from lookahead import DecodingConfig, DraftTree, SamplingConfig, TokenSource, Trie
+from lookahead.adapter import StrictAttention
+from lookahead.cascade_attention import CascadeAttention
 from lookahead.divergence import find_divergence
 from lookahead.loaded_model import LoadedModel
+from lookahead.path_attention import PathAttention
 from tests.lookahead.prompts import PROMPTS
 
 pytestmark = pytest.mark.real
@@ -117,6 +120,29 @@ def test_no_bit_depends_on_the_drafts(
     )
     assert multi >= 0.30, "drafts must be accepted, or nothing was tested"
     assert side >= 0.05, "other branches than the first must be accepted, too"
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [PathAttention(), PathAttention(fold_query_group=True), CascadeAttention(torch.bfloat16)],
+    ids=["path", "path, folded", "cascade"],
+)
+def test_no_bit_depends_on_the_drafts_whichever_attention_is_chosen(
+    embedded_model_path: Path, attention: StrictAttention
+) -> None:
+    model = lookahead.load_model(embedded_model_path, device="cpu", dtype="bfloat16", strict=True)
+    model.adapter.use(attention)
+    choices = {"decoding": DecodingConfig(max_new_tokens=40, adaptive=False)}
+    for prompt in PROMPTS[:2]:
+        ids = prompt_ids(model, prompt)
+        plain_rows: list[torch.Tensor] = []
+        plain = run(model, ids, plain_rows, **choices)[1].token_ids
+        rows: list[torch.Tensor] = []
+        trie = warm_trie([ids], [plain])
+        steps, drafted = run(model, ids, rows, trie=trie, **choices)
+        assert drafted.token_ids == plain
+        assert all(map(torch.equal, rows, plain_rows))
+        assert len(steps) < len(plain) / 2
 
 
 @pytest.mark.parametrize(("num_prompts", "length"), SIZES)

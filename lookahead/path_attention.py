@@ -3,22 +3,19 @@
 One masked call over a tree is another kernel than the unmasked one-row call of plain decoding, and
 it finds a node's ancestors in other slots. Here every branch's keys and values are placed in the
 slots that plain decoding would use, and each node's query runs alone, unmasked, over exactly its
-own path. Registered with the library under `STRICT_ATTENTION`; the adapter selects it for its own
-forwards only and passes the plan, so the model's other callers keep the stock function.
+own path: the bits of the library's own decode step, where one row is run like many.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-__all__ = ["STRICT_ATTENTION", "StrictPlan", "plan_tree", "register_strict_attention"]
-
-STRICT_ATTENTION = "lookahead_strict"
+__all__ = ["PathAttention", "PathPlan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +36,14 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class StrictPlan:
+class PathPlan:
     """What the attention of one verifying forward has to do, the same in every layer.
 
     Args:
         context_length: committed slots before the tree.
         num_nodes: nodes of the tree; rows behind them are padding and get zeros.
         branches: in the order to be run.
-        fold_query_group: run a node's query heads as rows of their shared key head. Chosen at load
-            where that gives the same bits; on some processors it is several times faster.
+        fold_query_group: see `PathAttention`.
     """
 
     context_length: int
@@ -56,22 +52,40 @@ class StrictPlan:
     fold_query_group: bool
 
 
-def plan_tree(parents: Sequence[int], context_length: int, *, fold_query_group: bool) -> StrictPlan:
-    """Split a tree (or forest: parent -1 starts a tree) into branches, in node order."""
-    branches: list[Branch] = []
-    in_slot = list(range(len(parents)))  # slot behind the context → node whose keys it holds
-    node = 0
-    while node < len(parents):
-        end = node + 1
-        while end < len(parents) and parents[end] == end - 1:
-            end += 1
-        path = [*_path(parents, parents[node]), *range(node, end)]
-        first = next((at for at, held in enumerate(path) if in_slot[at] != held), len(path))
-        in_slot[first : len(path)] = path[first:]
-        depth = len(path) - (end - node)
-        branches.append(Branch(tuple(range(node, end)), depth, tuple(path[first:]), first))
-        node = end
-    return StrictPlan(context_length, len(parents), tuple(branches), fold_query_group)
+@dataclass(frozen=True, slots=True)
+class PathAttention:
+    """This attention.
+
+    Args:
+        fold_query_group: run a node's query heads as rows of their shared key head. Chosen at load
+            where that gives the same bits; on some processors it is several times faster.
+    """
+
+    kind: ClassVar[str] = "path"
+    name: ClassVar[str] = f"lookahead_{kind}"
+
+    fold_query_group: bool = False
+
+    def register(self) -> None:
+        """Tell the library of it. No mask function has that name, so the library builds no mask."""
+        ALL_ATTENTION_FUNCTIONS.register(self.name, path_attention)
+
+    def plan(self, parents: Sequence[int], context_length: int) -> PathPlan:
+        """Split a tree (or forest: parent -1 starts a tree) into branches, in node order."""
+        branches: list[Branch] = []
+        in_slot = list(range(len(parents)))  # slot behind the context → node whose keys it holds
+        node = 0
+        while node < len(parents):
+            end = node + 1
+            while end < len(parents) and parents[end] == end - 1:
+                end += 1
+            path = [*_path(parents, parents[node]), *range(node, end)]
+            first = next((at for at, held in enumerate(path) if in_slot[at] != held), len(path))
+            in_slot[first : len(path)] = path[first:]
+            depth = len(path) - (end - node)
+            branches.append(Branch(tuple(range(node, end)), depth, tuple(path[first:]), first))
+            node = end
+        return PathPlan(context_length, len(parents), tuple(branches), self.fold_query_group)
 
 
 def _path(parents: Sequence[int], node: int) -> list[int]:
@@ -82,14 +96,14 @@ def _path(parents: Sequence[int], node: int) -> list[int]:
     return path[::-1]
 
 
-def strict_attention(
+def path_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    strict_plan: StrictPlan,
+    strict_plan: PathPlan,
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
@@ -156,8 +170,3 @@ def _one_query(
     folded = query.reshape(1, kv_heads, query.shape[1] // kv_heads, query.shape[3])
     output = scaled_dot_product_attention(folded, key, value, scale=scaling)
     return output.reshape(1, 1, query.shape[1], value.shape[3])
-
-
-def register_strict_attention() -> None:
-    """Tell the library of it. No mask function has that name, so the library builds no mask."""
-    ALL_ATTENTION_FUNCTIONS.register(STRICT_ATTENTION, strict_attention)

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from lookahead.strict_attention import plan_tree
+from lookahead.path_attention import PathAttention
 
 pytestmark = pytest.mark.tiny
 
@@ -18,7 +18,7 @@ def test_each_node_is_run_once_with_its_own_path_in_the_slots(parents: list[int]
     """Any order of nodes, parents first: not only the depth-first order that drafters give."""
     slots = list(range(len(parents)))
     run: list[int] = []
-    for branch in plan_tree(parents, 10, fold_query_group=False).branches:
+    for branch in PathAttention().plan(parents, 10).branches:
         for at, node in enumerate(branch.placed_nodes, branch.placed_depth):
             slots[at] = node
         for depth, node in enumerate(branch.nodes, branch.depth):
@@ -31,12 +31,12 @@ def test_each_node_is_run_once_with_its_own_path_in_the_slots(parents: list[int]
 
 
 def test_a_chain_moves_nothing() -> None:
-    (branch,) = plan_tree([-1, 0, 1, 2], 10, fold_query_group=False).branches
+    (branch,) = PathAttention().plan([-1, 0, 1, 2], 10).branches
     assert branch.nodes == (0, 1, 2, 3)
     assert not branch.placed_nodes
 
 
 def test_a_second_branch_is_placed_in_one_go() -> None:
-    _, second = plan_tree([-1, 0, 1, 0, 3], 10, fold_query_group=False).branches
+    _, second = PathAttention().plan([-1, 0, 1, 0, 3], 10).branches
     assert second.placed_nodes == (3, 4)
     assert second.placed_depth == 1
