@@ -6,7 +6,7 @@ Used by the tests of the chat service.
 import time
 from collections.abc import Callable
 
-from app.services import AnswerOptions, ChatService
+from app.services import AnswerJob, AnswerOptions, ChatService
 from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine
 
 OPTIONS = AnswerOptions()
@@ -21,6 +21,13 @@ def answered(service: ChatService, text: str, conversation_id: int | None = None
     snapshot = job.wait_until_over(WAIT)
     assert snapshot.status == "complete", snapshot
     return job.conversation_id
+
+
+def begun(service: ChatService) -> AnswerJob:
+    """An answer that is being written; of an engine with a gate, before its first step."""
+    job = service.ask(None, "x", OPTIONS)
+    wait_for(lambda: job.snapshot().status == "decoding")
+    return job
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -156,6 +156,11 @@ class ScriptedEngine:
     def new_session(self, model: Any) -> Any:
         return ScriptedSession()
 
+    def go_on(self, num_steps: int = 1) -> None:
+        """Let so many steps through the gate."""
+        assert self.gate is not None, "nothing keeps it"
+        self.gate.release(num_steps)
+
     def generate(self, model: Any, request: GenerationRequest) -> Iterator[Event]:
         self.requests.append(request)
         prompt = list(request.prompt_ids)

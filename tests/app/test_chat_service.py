@@ -86,7 +86,7 @@ def test_the_answer_is_shown_and_saved_as_it_grows(
     job = start(engine).ask(None, "spell", OPTIONS)
     snapshot = job.wait_for_change(0, WAIT)
     for expected in ("abc", "abcde"):
-        engine.gate.release()  # type: ignore[union-attr]
+        engine.go_on()
         while snapshot.text != expected:
             snapshot = job.wait_for_change(snapshot.version, WAIT)
         assert snapshot.status == "decoding"
@@ -97,7 +97,7 @@ def test_the_answer_is_shown_and_saved_as_it_grows(
         )
         wait_for(lambda text=expected: database.messages.get(job.message_id).text == text)
     assert bytes(database.messages.get(job.message_id).token_ids) == b"abcde"
-    engine.gate.release(9)  # type: ignore[union-attr]
+    engine.go_on(9)
     assert job.wait_until_over(WAIT).text == "abcdefgh"
 
 
@@ -108,7 +108,7 @@ def test_streamed_text_never_holds_half_a_character(start: Start) -> None:
     shown = {""}
     while not (snapshot := job.snapshot()).is_over:
         shown.add(snapshot.text)
-        engine.gate.release()  # type: ignore[union-attr]
+        engine.go_on()
         job.wait_for_change(snapshot.version, 0.05)
     assert all(text.startswith(part) for part in shown)
     assert job.snapshot().text == text
@@ -192,7 +192,7 @@ def test_what_cannot_be_asked_says_why(start: Start) -> None:
     ):
         with pytest.raises(BusyError):
             again()
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     job.wait_until_over(WAIT)
     assert service.running_job(job.conversation_id) is None
 

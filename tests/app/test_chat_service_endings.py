@@ -10,7 +10,7 @@ from app.services.errors import (
 )
 from storage import Database, DatabaseFullError, RecordNotFoundError
 from storage.messages import Messages
-from tests.app.asking import OPTIONS, WAIT, Start, answered, prompt_text, wait_for
+from tests.app.asking import OPTIONS, WAIT, Start, answered, begun, prompt_text, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 
@@ -20,15 +20,15 @@ def test_stop_ends_the_answer_within_one_step_and_keeps_it(
     engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0))
     service = start(engine)
     job = service.ask(None, "x", OPTIONS)
-    engine.gate.release()  # type: ignore[union-attr]
+    engine.go_on()
     wait_for(lambda: job.snapshot().text == "abc")
     job.stop()
-    engine.gate.release()  # type: ignore[union-attr]
+    engine.go_on()
     snapshot = job.wait_until_over(WAIT)
     assert (snapshot.status, snapshot.text, engine.num_steps) == ("stopped", "abc", 1)
     message = database.messages.get(job.message_id)
     assert (message.status, message.text, bytes(message.token_ids)) == ("stopped", "abc", b"abc")
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     answered(service, "next", job.conversation_id)
     assert "assistant\nabc\nuser\nnext" in prompt_text(engine)
 
@@ -36,14 +36,13 @@ def test_stop_ends_the_answer_within_one_step_and_keeps_it(
 def test_a_waiting_answer_is_stopped_at_once(start: Start, database: Database) -> None:
     engine = ScriptedEngine(gate=threading.Semaphore(0))
     service = start(engine)
-    running = service.ask(None, "one", OPTIONS)
-    wait_for(lambda: running.snapshot().status == "decoding")
+    running = begun(service)
     waiting = service.ask(None, "two", OPTIONS)
     waiting.stop()
     assert waiting.snapshot().status == "stopped"
     assert database.messages.get(waiting.message_id).status == "stopped"
     assert not running.snapshot().is_over
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     running.wait_until_over(WAIT)
     assert len(engine.requests) == 1
 
@@ -178,10 +177,9 @@ def test_deleting_a_chat_that_is_being_answered_stops_it_and_saves_nothing(
 ) -> None:
     engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0))
     service = start(engine)
-    job = service.ask(None, "x", OPTIONS)
-    wait_for(lambda: job.snapshot().status == "decoding")
+    job = begun(service)
     service.delete_conversation(job.conversation_id)
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     assert job.wait_until_over(WAIT).status == "stopped"
     assert service.conversations() == []
     assert list(database.sequences.all(1)) == []
@@ -197,8 +195,7 @@ def test_a_chat_that_cannot_be_deleted_goes_on(
     """Its answer was given up before the deletion failed, and stayed "streaming" for good."""
     engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0))
     service = start(engine)
-    job = service.ask(None, "x", OPTIONS)
-    wait_for(lambda: job.snapshot().status == "decoding")
+    job = begun(service)
 
     def full(_: int) -> list[int]:
         raise DatabaseFullError("No space is left.")
@@ -207,7 +204,7 @@ def test_a_chat_that_cannot_be_deleted_goes_on(
     with pytest.raises(DatabaseFullError):
         service.delete_conversation(job.conversation_id)
     assert service.running_job(job.conversation_id) is job
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     assert job.wait_until_over(WAIT).status == "complete"
     assert database.messages.get(job.message_id).text == "abcdefgh"
 
@@ -221,7 +218,7 @@ def test_closing_stops_what_runs_and_keeps_what_was_said(start: Start, database:
     closing = threading.Thread(target=service.close)
     closing.start()
     wait_for(lambda: running.is_stopped)
-    engine.gate.release()  # type: ignore[union-attr]
+    engine.go_on()
     closing.join(WAIT)
     service.close()
     assert (running.snapshot().status, running.snapshot().text) == ("stopped", "abc")

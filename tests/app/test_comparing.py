@@ -24,7 +24,7 @@ from lookahead.draft import DraftTree, TokenSource
 from lookahead.errors import InvalidRequestError
 from lookahead.events import Event, Finished, FinishReason, GenerationStats, PrefillDone, StepDone
 from storage import Database
-from tests.app.asking import WAIT, Start, answered, wait_for
+from tests.app.asking import WAIT, Start, answered, begun, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel, ScriptedSession
 
 OPTIONS = AnswerOptions(temperature=0.0, max_new_tokens=64, seed=5)
@@ -367,7 +367,7 @@ def test_a_second_comparison_meanwhile_is_refused_and_the_first_can_be_found_aga
     with pytest.raises(BusyError, match="comparison is running"):
         service.compare("two", OPTIONS)
     assert service.latest_comparison() is job
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     job.wait_until_over(WAIT)
     assert service.latest_comparison() is job
     assert compared(service).prompt == "Which city?"
@@ -394,14 +394,13 @@ def test_what_cannot_be_compared_says_why_at_once(
 def test_it_waits_for_the_answer_of_a_chat_and_can_be_stopped_meanwhile(start: Start) -> None:
     engine = RacingEngine(TEXT, gate=threading.Semaphore(0))
     service = start(engine)
-    answer = service.ask(None, "x", OPTIONS)
-    wait_for(lambda: answer.snapshot().status == "decoding")
+    answer = begun(service)
     waiting = service.compare("y", OPTIONS)
     assert waiting.snapshot().status == "queued"
     waiting.stop()
     assert waiting.wait_until_over(WAIT).status == "stopped"
     again = service.compare("y", OPTIONS)
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     assert again.wait_until_over(WAIT).status == "complete"
     assert answer.snapshot().status == "complete"
 
@@ -412,7 +411,7 @@ def test_stop_ends_both_arms_and_says_how_far_they_agree(start: Start) -> None:
     job = service.compare("y", OPTIONS)
     wait_for(lambda: len(engine.forwards) == 6)
     job.stop()
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     snapshot = job.wait_until_over(WAIT)
     assert snapshot.status == snapshot.plain.status == snapshot.lookahead.status == "stopped"
     assert snapshot.lookahead.text.startswith(snapshot.plain.text)
@@ -459,7 +458,7 @@ def test_closing_the_program_ends_it(start: Start) -> None:
     wait_for(lambda: len(engine.forwards) == 2)
     threading.Thread(target=service.close).start()
     wait_for(lambda: job.is_stopped)
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     assert job.wait_until_over(WAIT).status == "stopped"
 
 

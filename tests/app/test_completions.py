@@ -12,7 +12,7 @@ from app.services.errors import (
 )
 from lookahead.successors import SuccessorTable
 from storage import Database
-from tests.app.asking import OPTIONS, WAIT, Start, answered, prompt_text, wait_for
+from tests.app.asking import OPTIONS, WAIT, Start, answered, begun, prompt_text, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 
@@ -47,8 +47,7 @@ def test_a_completion_is_neither_saved_nor_learned(start: Start, database: Datab
 def test_completions_and_chats_wait_in_one_queue(start: Start) -> None:
     engine = ScriptedEngine(gate=threading.Semaphore(0))
     service = start(engine)
-    job = service.ask(None, "chat", OPTIONS)
-    wait_for(lambda: job.snapshot().status == "decoding")
+    begun(service)
     answers: list[str] = []
     thread = threading.Thread(
         target=lambda: answers.append(
@@ -58,7 +57,7 @@ def test_completions_and_chats_wait_in_one_queue(start: Start) -> None:
     thread.start()
     wait_for(lambda: len(service._worker._tasks) == 1)
     assert len(engine.requests) == 1
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     thread.join(WAIT)
     assert answers == ["It is Paris."]
 

@@ -110,7 +110,7 @@ def test_asked_for_again_meanwhile_it_is_the_running_one(start: Start) -> None:
     service = start(engine)
     demo = service.start_demo()
     assert service.start_demo() is service.running_demo() is demo
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     assert demo.wait_until_over(WAIT).status == "complete"
     assert titles(service) == TITLES
 
@@ -121,9 +121,9 @@ def test_its_place_can_be_watched_from_chat_to_chat(start: Start) -> None:
     demo = begun(service)
     seen = [demo.snapshot()]
     answer_of(service, demo)
-    engine.gate.release(5)  # type: ignore[union-attr]  # an answer takes six
+    engine.go_on(5)  # an answer takes six
     assert service.running_demo() is demo
-    engine.gate.release(994)  # type: ignore[union-attr]
+    engine.go_on(994)
     while not seen[-1].is_over:
         seen.append(demo.wait_for_change(seen[-1].version, WAIT))
     assert [snapshot.num_asked for snapshot in seen[:-1]] == sorted(
@@ -147,7 +147,7 @@ def test_stopping_the_answer_ends_the_demo(start: Start) -> None:
     demo = begun(service)
     wait_for(lambda: bool(engine.requests))
     answer_of(service, demo).stop()
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     assert demo.wait_until_over(WAIT).status == "stopped"
     assert len(engine.requests) == 1
     assert titles(service) == TITLES[:1]
@@ -160,7 +160,7 @@ def test_deleting_its_chat_ends_the_demo(start: Start) -> None:
     service = start(engine)
     demo = begun(service)
     service.delete_conversation(answer_of(service, demo).conversation_id)
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     assert demo.wait_until_over(WAIT).status == "stopped"
     assert service.conversations() == []
 
@@ -248,7 +248,7 @@ def test_closing_the_program_ends_it(start: Start) -> None:
     closing = threading.Thread(target=service.close)
     closing.start()
     wait_for(lambda: answer.is_stopped)
-    engine.gate.release(999)  # type: ignore[union-attr]
+    engine.go_on(999)
     closing.join(WAIT)
     assert demo.snapshot().status == "stopped"
     with pytest.raises(ServiceClosedError):

@@ -44,7 +44,6 @@ def test_a_running_answer_only_grows_and_is_saved_as_it_was_shown(
 ) -> None:
     engine = ScriptedEngine(TEXT, gate=threading.Semaphore(0), step_length=step_length)
     service = start(engine)
-    assert engine.gate is not None
     job = service.ask(None, "x", OPTIONS)
     panel, shown = PanelPresenter(service.origin_labels), ""
     while not (snapshot := job.snapshot()).is_over:
@@ -54,7 +53,7 @@ def test_a_running_answer_only_grows_and_is_saved_as_it_was_shown(
         first = len(snapshot.text) - sum(sum(step.text_lengths) for step in snapshot.steps)
         assert first >= 0
         shown = steps
-        engine.gate.release()
+        engine.go_on()
         job.wait_for_change(snapshot.version, 0.05)
     live = panel.value([], snapshot)
     assert live["steps"].startswith(shown)
@@ -131,16 +130,15 @@ def test_a_killed_program_leaves_the_steps_that_were_saved(
 ) -> None:
     monkeypatch.setattr(answering, "SAVE_SECONDS", 0.0)
     engine = ScriptedEngine(TEXT, gate=threading.Semaphore(0), step_length=3)
-    assert engine.gate is not None
     service = start(engine)
     job = service.ask(None, "x", OPTIONS)
-    engine.gate.release(4)
+    engine.go_on(4)
     wait_for(lambda: len(job.snapshot().steps) == 4)
     saved_answers = SavedAnswers(service._database, lambda: None)
     wait_for(lambda: len(saved_answers.snapshot(job.message_id).steps) == 4)
     shutil.copytree(config.data_dir, tmp_path / "killed")
     live = job.snapshot()
-    engine.gate.release(999)
+    engine.go_on(999)
     ended = job.wait_until_over(WAIT)
     assert service.saved_answer(job.message_id).steps == ended.steps, "each is saved once"
 

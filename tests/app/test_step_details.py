@@ -271,13 +271,12 @@ def test_a_running_step_is_told_like_a_saved_one(start: Start) -> None:
     engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0), step_length=3)
     service = start(engine)
     job = service.ask(None, "x", OPTIONS)
-    assert engine.gate is not None
-    engine.gate.release()
+    engine.go_on()
     wait_for(lambda: len(job.snapshot().steps) == 1)
     running = service.step_details(job.message_id, 0)
     with pytest.raises(RecordNotFoundError, match="no step 1: it has 1"):
         service.step_details(job.message_id, 1)
-    engine.gate.release(9)
+    engine.go_on(9)
     job.wait_until_over(WAIT)
     saved = service.step_details(job.message_id, 0)
     assert saved == running

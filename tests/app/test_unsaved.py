@@ -13,7 +13,7 @@ import pytest
 from app.services import ChatService, ServiceConfig, unsaved
 from storage import DATABASE_NAME, Database, DatabaseFullError, DataFolderError, connections
 from storage.messages import Messages
-from tests.app.asking import OPTIONS, WAIT, Start, answered, wait_for
+from tests.app.asking import OPTIONS, WAIT, Start, answered, begun
 from tests.app.scripted_engine import ScriptedEngine
 
 
@@ -150,8 +150,7 @@ def test_an_answer_whose_end_cannot_be_saved_is_kept_and_saved_later(
     """It was called failed, and gone with the next look at the chat."""
     engine = ScriptedEngine("abcdefgh", gate=threading.Semaphore(0))
     service = start(engine)
-    job = service.ask(None, "x", OPTIONS)
-    wait_for(lambda: job.snapshot().status == "decoding")
+    job = begun(service)
     finish_answer = Messages.finish_answer
 
     def full(messages: Messages, message_id: int, **values: object) -> object:
@@ -160,7 +159,7 @@ def test_an_answer_whose_end_cannot_be_saved_is_kept_and_saved_later(
         return finish_answer(messages, message_id, **values)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Messages, "finish_answer", full)
-    engine.gate.release(99)  # type: ignore[union-attr]
+    engine.go_on(99)
     snapshot = job.wait_until_over(WAIT)
     assert (snapshot.status, snapshot.text) == ("complete", "abcdefgh")
     assert "No space is left" in snapshot.notice
