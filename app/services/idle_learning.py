@@ -95,7 +95,7 @@ class IdleLearning:
     def _prime(self) -> Iterator[None]:
         successors = self._kept.learned.successors
         for share in self._engine.prime(self._model, successors, self._find_prefix_ids()):
-            self.progress = f"Preparing drafts: {100 * share:.1f} % of the vocabulary"
+            self.progress = f"Preparing drafts: {100 * share:.1f} %"
             yield
 
     def _read(self) -> Iterator[None]:

@@ -54,7 +54,7 @@ def test_priming_is_in_the_status_line_until_it_is_done(start: Start) -> None:
     engine = PrimedEngine()
     service = start(engine)
     engine.batches.release(13)
-    wait_for(lambda: "Preparing drafts: 50.2 % of the vocabulary" in status_line(service))
+    wait_for(lambda: "Preparing drafts: 50.2 %" in status_line(service))
     engine.batches.release(100)
     wait_for(lambda: "Preparing" not in status_line(service))
     assert ByteTokenizer().decode(engine.prefixes[0]).endswith("assistant\n")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -320,6 +321,13 @@ def test_everything_fits_and_can_be_read(site: Site, size: ViewportSize, scheme:
         assert number.evaluate("e => e.scrollWidth <= e.clientWidth")
     for place in ("#send", "#status-line .text", "#chatbot .bot-row >> nth=1", "#new-chat"):
         assert page.locator(place).evaluate(CONTRAST) >= 4.5, place
+
+
+def test_on_a_phone_the_status_takes_two_lines_at_most(site: Site) -> None:
+    site.service.state = replace(READY, background="Preparing drafts: 41.7 % and more words")
+    text = site.open(size=PHONE).locator("#status-line .text")
+    expect(text).to_contain_text("Preparing drafts")
+    assert text.evaluate("e => e.clientHeight / parseFloat(getComputedStyle(e).lineHeight)") < 2.1
 
 
 def test_on_a_phone_the_list_opens_over_the_chat_and_closes_again(site: Site) -> None:

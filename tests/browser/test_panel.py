@@ -35,6 +35,7 @@ TEXT = (
     "- once by hand 👩‍👩‍👧 e\u0301\n    - twice  never\n\nThat is all there is to say of it. "
 )
 LOOKS = ("chat", "history", "document", "recycled", "model")
+JOINED = str.maketrans("", "", "👩👧\u200de\u0301")
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +67,19 @@ def test_chips_are_the_accepted_runs_of_the_recorded_steps(
     recorded = recorded_pieces(saved)
     assert len(recorded) > 30
     assert max(len(pieces) for pieces in recorded.values()) > 2, "one run of several sources"
-    assert shown_pieces(page) == recorded
+    assert without_joined(shown_pieces(page)) == without_joined(recorded)
     own = page.locator("#panel .steps .bonus").all_text_contents()
     num_own = sum(len(step.token_ids) - step.accepted_length for step in saved.steps)
     assert len(own) == 1 + num_own
     assert page.locator("#panel .run .bonus, #panel .bonus [data-source]").count() == 0
+
+
+def without_joined(runs: dict[int, list[list[str]]]) -> dict[int, list[list[str]]]:
+    """Without what the panel draws whole where its last token stands: 👩‍👩‍👧 and é."""
+    pieces = {
+        step: [[look, text.translate(JOINED)] for look, text in run] for step, run in runs.items()
+    }
+    return {step: [piece for piece in run if piece[1]] for step, run in pieces.items()}
 
 
 def test_the_frame_of_a_selected_run_cuts_into_no_neighbour(

@@ -259,6 +259,47 @@ def test_numbers_keep_focus_and_tooltip_while_they_change(page: Page) -> None:
     expect(tip).to_have_text("How fast it is now.")
 
 
+@pytest.mark.parametrize("length", [6, 40])
+def test_words_stand_among_the_numbers_and_long_ones_below_them(page: Page, length: int) -> None:
+    numbers = [
+        {"name": "speed", "value": "1", "definition": "How fast."},
+        {"name": "sampling", "value": "w" * length, "definition": "How.", "is_words": True},
+    ]
+    update(page, value(1, [], numbers=numbers))
+    assert page.locator("#panel .numbers .long").count() == (length > 14)
+
+
+@pytest.mark.parametrize(
+    ("texts", "pieces"),
+    [
+        ("\U0001f1e9|\U0001f1ea", "|\U0001f1e9\U0001f1ea"),
+        ("a\U0001f44d|\U0001f3fd!", "a|\U0001f44d\U0001f3fd!"),
+        ("\U0001f469||\u200d|\U0001f467", "|||\U0001f469\u200d\U0001f467"),
+        ("e|\u0301", "|e\u0301"),
+        ("a|\U0001f469+\u200d|\U0001f467", "a||\U0001f469\u200d\U0001f467"),
+        ("日|本", "日|本"),
+        ("a|b", "a|b"),
+    ],
+)
+def test_a_character_of_several_tokens_is_drawn_whole_at_its_last(
+    page: Page, texts: str, pieces: str
+) -> None:
+    looks = ["chat", "history", "document", "recycled"]
+    parts = [part.split("+") for part in texts.split("|")]  # "+": between tokens of one piece
+    tokens = [
+        [text, look, 0.5, None] for part, look in zip(parts, looks, strict=False) for text in part
+    ]
+    halves = [step(tokens[:1], own=None), step(tokens[1:], own=None)]
+    update(page, value(1, halves[:1]))
+    update(page, value(1, halves, version=2))
+    found = page.locator("#panel .run [data-source]")
+    assert found.all_text_contents() == pieces.split("|")
+    assert found.evaluate_all("all => all.map(one => one.dataset.source)") == looks[: len(parts)]
+    expect(page.locator("#panel .steps")).to_have_text(
+        "T" + "".join(token[0] for token in tokens), use_inner_text=False
+    )
+
+
 def test_charts_count_the_answer_that_is_shown_while_it_grows(page: Page) -> None:
     update(page, value(1, steps_of([0, 2])))
     assert shown(page, "Histogram")[:3] == [1, 0, 1]

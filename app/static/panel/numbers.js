@@ -1,5 +1,7 @@
 // The answer's numbers. Each name can be focused and tells what it means. What is there stays in its
 // place while the values change, so that focus and tooltip last.
+const MAX_SHORT = 14; // characters of words that stand beside the numbers
+
 class Numbers {
   constructor() {
     this.list = make('dl', 'numbers');
@@ -18,6 +20,7 @@ class Numbers {
     numbers.forEach((number, i) => {
       setTip(this.terms[i], number.definition);
       setText(this.values[i], number.value);
+      this.values[i].parentNode.classList.toggle('long', number.value.length > MAX_SHORT);
     });
     this.summary.hidden = !summary;
     setText(this.summaryTerm, summary);

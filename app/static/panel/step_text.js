@@ -22,6 +22,19 @@ function appendPieces(parent, tokens) {
   }
 }
 
+const CHARACTERS = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+
+// A character of several signs, such as a flag, is drawn whole where the last of them stands.
+function joinCharacter(before, behind) {
+  behind.normalize();
+  const [left, right] = [before?.lastChild, behind.firstChild];
+  if (!(left instanceof Text && right instanceof Text) || right.data < '\u0300') return;
+  const place = left.data.length;
+  const { index } = CHARACTERS.segment(left.data + right.data).containing(place);
+  right.insertData(0, left.data.slice(index));
+  left.deleteData(index, place - index);
+}
+
 class StepText {
   constructor() {
     this.box = make('div', 'steps-box');
@@ -40,6 +53,7 @@ class StepText {
     this.nodes = [];
     this.text.replaceChildren();
     this.block = null;
+    this.piece = null; // the last one with a text
     this.endsLine = true;
     this.current = null;
     this.unsplit = '';
@@ -66,8 +80,7 @@ class StepText {
         node = make('span', 'run');
         node.dataset.step = step.index;
         appendPieces(node, step.accepted);
-        // part of a character, or an old answer whose texts are not known
-        if (!node.textContent) node.firstChild.dataset.count = plural(step.accepted.length, 'token');
+        node.firstChild.dataset.count = plural(step.accepted.length, 'token');
         this.append(node, step.accepted.at(-1).text);
       }
       for (const token of own) {
@@ -93,6 +106,10 @@ class StepText {
       this.text.append(this.block);
     }
     this.block.append(node);
+    for (const piece of node.className === 'run' ? node.children : [node]) {
+      joinCharacter(this.piece, piece);
+      if (piece.textContent) this.piece = piece;
+    }
     if (lastText) this.endsLine = lastText.endsWith('\n');
     else if (node.textContent) this.endsLine = node.textContent.endsWith('\n');
     else this.endsLine = false;
