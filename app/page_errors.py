@@ -12,12 +12,17 @@ from typing import Any, ParamSpec
 import gradio as gr
 
 from app.paths import PathError
-from app.plain_text import displayable_name
+from app.plain_text import displayable, displayable_name
 from app.services.errors import ServiceError
 from lookahead.errors import LookaheadError
 from storage.errors import StorageError
 
-__all__ = ["TOLD_ERRORS", "UNEXPECTED_ERROR", "RefusedInputError", "shows_errors", "told"]
+__all__ = [
+    "RefusedInputError",
+    "answers_errors",
+    "shows_errors",
+    "told",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +33,8 @@ class RefusedInputError(Exception):
     """What was typed or sent cannot be used; the message says why."""
 
 
-TOLD_ERRORS = (RefusedInputError, PathError, ServiceError, StorageError, LookaheadError)
-UNEXPECTED_ERROR = "Something went wrong inside the app; the log has the details."
+_TOLD_ERRORS = (RefusedInputError, PathError, ServiceError, StorageError, LookaheadError)
+_UNEXPECTED_ERROR = "Something went wrong inside the app; the log has the details."
 
 
 def shows_errors(
@@ -44,13 +49,9 @@ def shows_errors(
     def decorate(handler: Callable[Parameters, Any]) -> Callable[Parameters, Any]:
         @wraps(handler)
         def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Any:
-            try:
-                return handler(*args, **kwargs)
-            except TOLD_ERRORS as error:
-                sentence = str(error)
-            except Exception:
-                logger.exception("%s failed", handler.__name__)
-                sentence = UNEXPECTED_ERROR
+            outputs, sentence = _attempted(handler, *args, **kwargs)
+            if not sentence:
+                return outputs
             told(sentence)
             if stops:
                 raise gr.Error(sentence, visible=False, print_exception=False)
@@ -59,6 +60,33 @@ def shows_errors(
         return guarded
 
     return decorate
+
+
+def answers_errors(
+    handler: Callable[Parameters, dict[str, Any]],
+) -> Callable[Parameters, dict[str, Any]]:
+    """Decorates what a script of the page asks: where it fails, it answers {error: a sentence}."""
+
+    @wraps(handler)
+    def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> dict[str, Any]:
+        answer: dict[str, Any]
+        answer, sentence = _attempted(handler, *args, **kwargs)
+        return {"error": displayable(sentence)} if sentence else answer
+
+    return guarded
+
+
+def _attempted(
+    handler: Callable[Parameters, Any], *args: Parameters.args, **kwargs: Parameters.kwargs
+) -> tuple[Any, str]:
+    """What the handler returns, or None and the sentence about what went wrong."""
+    try:
+        return handler(*args, **kwargs), ""
+    except _TOLD_ERRORS as error:
+        return None, str(error) or _UNEXPECTED_ERROR
+    except Exception:  # the one place behind which gradio would show, and log, what it likes
+        logger.exception("%s failed", handler.__name__)
+        return None, _UNEXPECTED_ERROR
 
 
 def told(sentence: str) -> None:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from app.page_errors import TOLD_ERRORS, UNEXPECTED_ERROR, RefusedInputError, shows_errors
+from app.page_errors import RefusedInputError, answers_errors, shows_errors
 from app.panel_presenter import PanelPresenter, step_details_value
 from app.payloads import checked_flag, checked_number
-from app.plain_text import displayable
 from app.services.views import AnswerSnapshot, ChatMessage
 from app.tab_view import TabView
 from storage.errors import RecordNotFoundError, StorageError
@@ -117,17 +116,12 @@ class PanelHandlers:
             view.panel_message_id = message_id
         return self.value_now(view)
 
+    @answers_errors
     def step_details(self, payload: object) -> dict[str, Any]:
         """All about one step {answer, step}; where that is not to be had, {error: a sentence}."""
-        try:
-            message_id = checked_number(payload, "answer")
-            step_index = checked_number(payload, "step")
-            return step_details_value(self._service.step_details(message_id, step_index))
-        except TOLD_ERRORS as error:
-            return {"error": displayable(str(error))}
-        except Exception:
-            logger.exception("step_details failed")
-            return {"error": UNEXPECTED_ERROR}
+        message_id = checked_number(payload, "answer")
+        step_index = checked_number(payload, "step")
+        return step_details_value(self._service.step_details(message_id, step_index))
 
     def value_now(self, view: TabView) -> Any:
         """The panel as it is now, unless the tab moves on meanwhile: that shows its own."""

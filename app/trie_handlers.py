@@ -3,12 +3,10 @@
 Knows the service and the presenter, not the layout. `app.trie_tab` wires the methods.
 """
 
-import logging
 from typing import TYPE_CHECKING, Any
 
-from app.page_errors import TOLD_ERRORS, UNEXPECTED_ERROR, RefusedInputError, shows_errors
+from app.page_errors import RefusedInputError, answers_errors, shows_errors
 from app.payloads import checked_numbers, checked_text
-from app.plain_text import displayable
 from app.services.errors import EngineNotReadyError
 from app.trie_presenter import overview_value, path_value
 
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
     from app.services.chat_service import ChatService
 
 __all__ = ["TrieHandlers"]
-
-logger = logging.getLogger(__name__)
 
 MAX_TOKEN_ID = 2**31 - 2
 MAX_PATH_LENGTH = 64  # of it, as many tokens as drafts look at are used
@@ -37,16 +33,11 @@ class TrieHandlers:
         except EngineNotReadyError as error:
             return overview_value(None, str(error))
 
+    @answers_errors
     def walk(self, payload: object) -> dict[str, Any]:
         """What follows {text, path: token ids behind it}; {error: a sentence} where it fails."""
-        try:
-            text = checked_text(payload, "text")
-            path = checked_numbers(payload, "path", MAX_PATH_LENGTH)
-            if not all(0 <= token_id <= MAX_TOKEN_ID for token_id in path):
-                raise RefusedInputError("There is no such token.")
-            return path_value(self._service.trie.walk(text, path))
-        except TOLD_ERRORS as error:
-            return {"error": displayable(str(error))}
-        except Exception:
-            logger.exception("a walk through the Trie failed")
-            return {"error": UNEXPECTED_ERROR}
+        text = checked_text(payload, "text")
+        path = checked_numbers(payload, "path", MAX_PATH_LENGTH)
+        if not all(0 <= token_id <= MAX_TOKEN_ID for token_id in path):
+            raise RefusedInputError("There is no such token.")
+        return path_value(self._service.trie.walk(text, path))
