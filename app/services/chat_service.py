@@ -13,6 +13,7 @@ from app.importing import SkippedFile
 from app.services.asking import Asking
 from app.services.comparing import Comparisons
 from app.services.completing import CompletionTask
+from app.services.data_folder import DataFolder
 from app.services.deleting import Deleting
 from app.services.demonstrating import DemoJob, Demonstrations
 from app.services.documents import DocumentImports
@@ -22,12 +23,11 @@ from app.services.forgetting import Forgetting, RecentDeletion
 from app.services.idle_learning import IDLE_LEARNING_SETTING
 from app.services.import_requests import ImportRequest
 from app.services.jobs import AnswerJob, CompareJob, ImportJob
-from app.services.lease import DataFolderLease
 from app.services.reading import ChatReader
 from app.services.step_views import StepDetails
 from app.services.trie_files import TakenIn, Written, export_trie, import_trie
 from app.services.trie_reader import TrieReader
-from app.services.unsaved import CANNOT_SAVE, UnsavedChats
+from app.services.unsaved import UnsavedChats
 from app.services.views import (
     AnswerOptions,
     AnswerSnapshot,
@@ -39,7 +39,7 @@ from app.services.views import (
 from app.services.workbench import Workbench
 from app.services.worker import Worker
 from lookahead.trie import TrieStatistics
-from storage import Conversation, Database, SegmentCache, Source
+from storage import Conversation, Source
 from storage.records import DeletedKind
 
 __all__ = ["ChatService"]
@@ -60,14 +60,9 @@ class ChatService:
     """
 
     def __init__(self, config: ServiceConfig, *, engine: Engine | None = None) -> None:
-        self._database, reason = _open_database(config)
-        self._unsaved = UnsavedChats(self._database, reason)
-        self._indexing = DataFolderLease(config.data_dir, "indexing")
-        self._cache = SegmentCache(
-            config.cache_dir / "segments.db",
-            self._database.database_id,
-            may_write=lambda: not self._database.is_in_memory and self._indexing.take(),
-        )
+        self._folder = DataFolder(config)
+        self._database, self._cache = self._folder.database, self._folder.cache
+        self._unsaved = UnsavedChats(self._database, self._folder.unsaved_reason)
         self._engine = engine or LookaheadEngine()
         self._config = config
         self._worker: Worker[Workbench] = Worker(
@@ -91,22 +86,19 @@ class ChatService:
         self._deleting = Deleting(
             *(self._unsaved, self._asking, self._forgetting, self._worker), lock=self._lock
         )
-        self._lease = DataFolderLease(config.data_dir, "answering")
 
     def start(self) -> None:
         """Begin loading the model; returns at once.
 
         What an ended program left unfinished is marked as stopped, unless another one answers here.
         """
-        if self._config.can_answer and self._lease.take():
-            recovered = self._database.messages.recover_interrupted()
-            if recovered:
-                logger.info("%d interrupted answers were kept as far as they had come", recovered)
+        if self._config.can_answer:
+            self._folder.recover_interrupted()
         self._forgetting.resume()
         self._worker.start()
 
     def _load(self, show: Callable[[EngineState], None]) -> Workbench:
-        self._indexing.take()
+        self._folder.take_indexing()
         return Workbench(self._engine, self._config, self._database, self._cache, show)
 
     @property
@@ -134,9 +126,7 @@ class ChatService:
             )
         self._demonstrations.close(_CLOSE_SECONDS)
         self._unsaved.close()
-        self._database.close()
-        self._indexing.release()
-        self._lease.release()
+        self._folder.close()
 
     # ------------------------------------------------------------------------------------- chats
 
@@ -383,14 +373,3 @@ class ChatService:
         """What the Trie holds; None until it is open."""
         bench = self._worker.bench
         return None if bench is None else bench.keeper.trie.statistics()
-
-
-def _open_database(config: ServiceConfig) -> tuple[Database, str]:
-    """The database, and why it is one in memory; an import must have its file."""
-    try:
-        return Database(config.data_dir), ""
-    except CANNOT_SAVE as error:
-        if not config.can_answer:
-            raise
-        logger.warning("nothing is saved: %s", error)
-        return Database(None), str(error)

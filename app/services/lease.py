@@ -2,7 +2,7 @@
 
 The holder of "answering" alone may take answers that are still "streaming" for interrupted ones;
 the holder of "indexing" alone writes the cached index and purges what was deleted. Knows no
-database. Used by the chat service.
+database. Held by what is open of the folder.
 """
 
 import logging

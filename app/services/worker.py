@@ -240,7 +240,7 @@ class Worker(Generic[BenchT]):
         """What `work` returns; None where it failed, which is logged."""
         try:
             return work()
-        except Exception:
+        except Exception:  # the thread goes on with what comes next
             logger.exception("%s failed", what)
 
 
