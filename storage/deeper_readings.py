@@ -12,7 +12,7 @@ __all__ = ["DeeperReadings"]
 _OPEN = """
     FROM deeper_documents
     JOIN shown_sequences AS sequences
-        ON sequences.source_id = deeper_documents.source_id AND tokenizer_id = ?
+        ON sequences.source_id = deeper_documents.source_id AND +tokenizer_id = ?
     LEFT JOIN deeper_readings ON deeper_readings.source_id = deeper_documents.source_id
         AND model_fingerprint = ?
     WHERE coalesce(num_read, 0) < num_tokens

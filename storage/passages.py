@@ -98,7 +98,7 @@ class Passages:
         """Id and number of tokens of each sequence of a document under a tokenizer."""
         rows = self._connections.rows(
             "SELECT id, num_tokens FROM shown_sequences"
-            " WHERE source_id = ? AND tokenizer_id = ? ORDER BY id",
+            " WHERE source_id = ? AND +tokenizer_id = ? ORDER BY id",
             [source_id, tokenizer_id],
         )
         return [(row["id"], row["num_tokens"]) for row in rows]

@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 PAGE_LENGTH = 200  # sequences
 PAGE_TOKENS = 1_000_000  # of all of them, where one alone does not have more
 
+# Where the sequences of one document are asked for, `+tokenizer_id` keeps SQLite from going through
+# all that the tokenizer has: for it both indices are alike.
+
 
 class Sequences:
     """The table `sequences`."""

@@ -101,7 +101,7 @@ class Sources:
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT EXISTS (SELECT 1 FROM sequences"
-                " WHERE source_id = sources.id AND tokenizer_id = ?)"
+                " WHERE source_id = sources.id AND +tokenizer_id = ?)"
                 " FROM shown_sources AS sources WHERE id = ? AND kind = 'document'",
                 [tokenizer_id, source_id],
             ).fetchone()
@@ -221,7 +221,7 @@ class Sources:
         row = self._connections.row(
             "SELECT id FROM shown_sources AS sources"
             " WHERE kind = 'document' AND id > ? AND NOT EXISTS"
-            " (SELECT 1 FROM sequences WHERE source_id = sources.id AND tokenizer_id = ?)"
+            " (SELECT 1 FROM sequences WHERE source_id = sources.id AND +tokenizer_id = ?)"
             " ORDER BY id LIMIT 1",
             [after, tokenizer_id],
         )

@@ -245,6 +245,43 @@ def test_another_tokenizer_indexes_the_text_again(db: Database, tokenizer_id: in
     assert db.sources.delete(source_id) == first + second
 
 
+@pytest.mark.parametrize(
+    ("use", "growth"), [("next", 3), ("left", 3), ("deeper", 1), ("add", 1), ("of", 1)]
+)
+def test_no_document_is_looked_up_by_going_through_all_others(
+    db: Database, tokenizer_id: int, use: str, growth: int
+) -> None:
+    """After an import of 42,000 files nothing was done in idle time any more, for each of them all
+    sequences were gone through; counted in steps of SQLite's machine."""
+    other_id = db.tokenizers.ensure("other", "other")
+    uses: dict[str, Callable[[int], object]] = {
+        "next": lambda _: db.sources.next_without_sequence(tokenizer_id),
+        "add": lambda source_id: db.sources.add_sequence(source_id, [1], other_id),
+        "of": lambda source_id: db.passages.sequences_of(source_id, tokenizer_id),
+        "deeper": lambda _: db.deeper_readings.next("model", tokenizer_id),
+        "left": lambda _: db.deeper_readings.num_tokens_left("model", tokenizer_id),
+    }
+    connection = db._connections.current().conn
+    connection.execute("PRAGMA synchronous = OFF")
+    steps: list[int] = []
+    for round_number in range(2):
+        for number in range(300):
+            source_id, _ = add(
+                db, tokenizer_id, f"{round_number} {number}", f"{round_number} {number}"
+            )
+            db.deeper_readings.want(source_id)
+        steps.append(0)
+
+        def count_steps() -> None:
+            steps[-1] += 1
+
+        connection.set_progress_handler(count_steps, 10)
+        uses[use](source_id)
+        connection.set_progress_handler(None, 0)
+    few, many = steps
+    assert many <= growth * few + 10
+
+
 def test_all_sequences_are_read_in_order_page_by_page(
     db: Database, tokenizer_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
