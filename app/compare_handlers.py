@@ -13,6 +13,7 @@ import gradio as gr
 from app.compare_presenter import comparison_value
 from app.handlers import UPDATE_SECONDS, Outputs
 from app.page_errors import shows_errors
+from app.tab_view import TabView
 from app.typed_options import Typed, answer_options
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class CompareHandlers:
         if job is not None:
             job.stop()
 
-    async def watch(self) -> AsyncIterator[Outputs]:
-        """Shown, while the latest comparison runs, and at its end once more."""
+    async def watch(self, view: TabView) -> AsyncIterator[Outputs]:
+        """Shown, while the latest comparison runs in a tab in sight, and at its end once more."""
         job = self._service.latest_comparison()
         if job is None:
             yield (gr.skip(),) * 3
@@ -60,8 +61,19 @@ class CompareHandlers:
             if now != seen:
                 seen = now
                 yield self._shown(snapshot)
+            if not view.is_in_sight:
+                view.missed.add("comparison")
+                return
             await asyncio.sleep(UPDATE_SECONDS)
         yield self._shown(snapshot)
+
+    async def watch_again(self, view: TabView) -> AsyncIterator[Outputs]:
+        """The same, in a tab that came into sight and has missed some of it."""
+        if view.takes_up("comparison"):
+            async for outputs in self.watch(view):
+                yield outputs
+        else:
+            yield (gr.skip(),) * 3
 
     def _shown(self, snapshot: "ComparisonSnapshot") -> Outputs:
         return (

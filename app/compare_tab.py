@@ -99,9 +99,18 @@ def compare_tab() -> CompareTab:
 
 
 def wire_compare(
-    page: gr.Blocks, handlers: CompareHandlers, tab: CompareTab, shown_tab: gr.Tab
+    page: gr.Blocks,
+    handlers: CompareHandlers,
+    tab: CompareTab,
+    shown_tab: gr.Tab,
+    *,
+    view: gr.State,
+    status: gr.HTML,
 ) -> None:
-    """Run, Stop, and going on with what runs after a reload, or was begun on another page."""
+    """Run, Stop, and going on with what runs after a reload, or was begun on another page.
+
+    `status` tells that the browser's tab comes into sight again.
+    """
     shown = [tab.result, tab.run, tab.stop]
     started = gr.on(
         [tab.prompt.submit, tab.run.click],
@@ -111,7 +120,8 @@ def wire_compare(
         **_QUIET,
     )
     watching: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
-    started.then(handlers.watch, None, shown, trigger_mode="multiple", **watching)
-    page.load(handlers.watch, None, shown, **watching)
-    shown_tab.select(handlers.watch, None, shown, **watching)
+    started.then(handlers.watch, view, shown, trigger_mode="multiple", **watching)
+    page.load(handlers.watch, view, shown, **watching)
+    shown_tab.select(handlers.watch, view, shown, **watching)
+    status.enter_tab(handlers.watch_again, view, shown, trigger_mode="multiple", **watching)
     tab.stop.click(handlers.stop, None, None, queue=False, **_QUIET)

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+import gradio as gr
+
 from app.handlers import UPDATE_SECONDS, Outputs, PageHandlers
 from app.page_errors import shows_errors, told
 from app.tab_view import TabView
@@ -46,6 +48,14 @@ class DemoHandlers:
         async for outputs in watching:
             yield outputs
 
+    async def watch_again(self, view: TabView) -> AsyncIterator[Outputs]:
+        """The same, in a tab that came into sight and has missed some of it."""
+        if view.takes_up("answer"):
+            async for outputs in self.watch(view):
+                yield outputs
+        else:
+            yield (gr.skip(),) * 5
+
     async def _follow(self, view: TabView, demo: "DemoJob") -> AsyncIterator[Outputs]:
         move, shown = view.num_moves, (-1, False, False)
         while view.num_moves == move:
@@ -62,7 +72,7 @@ class DemoHandlers:
                 if not view.follow(snapshot.conversation_id, move):
                     return
                 yield await asyncio.to_thread(self._page.view_now, view)
-                async for outputs in self._page.watch_answer(view):
+                async for outputs in self._page.watch_answer(view, ends_out_of_sight=False):
                     yield outputs
                 continue
             elif snapshot.is_over:

@@ -131,8 +131,8 @@ class DocumentHandlers:
         """The documents as they are now, whoever imported or deleted some."""
         return self._documents()
 
-    async def watch_import(self) -> AsyncIterator[Outputs]:
-        """Follow the latest import to its end: (report, documents)."""
+    async def watch_import(self, view: TabView) -> AsyncIterator[Outputs]:
+        """Follow the latest import to its end, in a tab in sight: (report, documents)."""
         job = self._service.running_import() or self._last_import
         documents: Any = await asyncio.to_thread(self._documents)
         if job is not None:
@@ -142,11 +142,22 @@ class DocumentHandlers:
                     version = snapshot.version
                     yield document_presenter.import_report(snapshot), documents
                     documents = gr.skip()  # they may change meanwhile, but not by this
+                if not view.is_in_sight:
+                    view.missed.add("import")
+                    return
                 await asyncio.sleep(UPDATE_SECONDS)
             documents = await asyncio.to_thread(self._documents)
         unfinished = await asyncio.to_thread(self._service.imports.unfinished)
         last = job.snapshot() if job is not None else None
         yield document_presenter.import_report(last, unfinished), documents
+
+    async def watch_import_again(self, view: TabView) -> AsyncIterator[Outputs]:
+        """The same, in a tab that came into sight and has missed some of it."""
+        if view.takes_up("import"):
+            async for outputs in self.watch_import(view):
+                yield outputs
+        else:
+            yield (gr.skip(),) * 2
 
     def _start(self, paths: list[Path], is_deeper: bool) -> None:
         self._last_import = self._service.import_paths(paths, is_deeper=bool(is_deeper))

@@ -106,6 +106,7 @@ def wire_documents(
     tab: DocumentsTab,
     *,
     view: gr.State,
+    status: gr.HTML,
     panel: gr.HTML,
     shown: gr.Tab,
 ) -> tuple[list[Dependency], list[Dependency]]:
@@ -114,11 +115,12 @@ def wire_documents(
     An import deletes what it replaces.
 
     Args:
+        status: tells that the browser's tab comes into sight again.
         panel: the chat's, which may name a document.
         shown: the tab that holds the components.
     """
     progress = [tab.report, tab.documents]
-    watched = [page.load(handlers.watch_import, None, progress, **_WATCH)]
+    watched = [page.load(handlers.watch_import, view, progress, **_WATCH)]
     typed = gr.on(
         [tab.path.submit, tab.start.click],
         handlers.import_folder,
@@ -134,8 +136,9 @@ def wire_documents(
         tab.documents.update_folder(handlers.update_folder, tab.deeper, None, **_QUIET),
     ):
         watched.append(
-            start.then(handlers.watch_import, None, progress, trigger_mode="multiple", **_WATCH)
+            start.then(handlers.watch_import, view, progress, trigger_mode="multiple", **_WATCH)
         )
+    status.enter_tab(handlers.watch_import_again, view, progress, trigger_mode="multiple", **_WATCH)
     tab.report.cancel_import(handlers.cancel_import, None, None, queue=False, **_QUIET)
     tab.documents.pin_document(handlers.pin_document, None, tab.documents, **_QUIET)
     shown.select(handlers.list_documents, None, tab.documents, **_QUIET)

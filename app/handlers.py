@@ -173,8 +173,12 @@ class PageHandlers:
             if work is not None:
                 work.stop()
 
-    async def watch_answer(self, view: TabView) -> AsyncIterator[Outputs]:
+    async def watch_answer(
+        self, view: TabView, *, ends_out_of_sight: bool = True
+    ) -> AsyncIterator[Outputs]:
         """The view, while the open chat's answer is being written, and at its end once more.
+
+        Out of sight it ends at once: `DemoHandlers.watch_again` goes on where it left.
 
         A busy browser takes two updates for one and looks at the later only, so each says all that
         those before it said. And gradio sends the last one again, so that nothing follows it.
@@ -185,7 +189,11 @@ class PageHandlers:
         presenter = self.panel.presenter()
         version, told_at = -1, 0.0
         controls: Outputs = ()
-        while job is not None and view.place == place:
+
+        def is_left() -> bool:
+            return ends_out_of_sight and not view.is_in_sight
+
+        while job is not None and view.place == place and not is_left():
             snapshot = job.snapshot()
             if snapshot.is_over:
                 break
@@ -202,10 +210,12 @@ class PageHandlers:
                     break
                 yield (self._shown(messages, snapshot), *controls, panel)
             await asyncio.sleep(UPDATE_SECONDS)
-        if conversation_id is not None and self._is_loading:
+        if not is_left() and conversation_id is not None and self._is_loading:
             yield await self._last_view(view, place, job)
-            while self._is_loading and view.place == place:
+            while self._is_loading and view.place == place and not is_left():
                 await asyncio.sleep(ENGINE_UPDATE_SECONDS)
+        if is_left():
+            view.missed.add("answer")
         # also for the panel, when the model has been loaded: some old texts need its tokenizer
         yield await self._last_view(view, place, job)
 

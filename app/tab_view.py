@@ -4,7 +4,7 @@ Knows no service. A tab's own state in gradio; the handlers move it.
 """
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["TabView"]
 
@@ -24,6 +24,7 @@ class TabView:
         follows_demo: whether it goes where the demo goes.
         num_wakes: grows when the tab comes into sight and when it goes out of it.
         is_in_sight: whether the tab was in sight when it last told.
+        missed: names of what it watched when it went out of sight, to be watched again.
     """
 
     conversation_id: int | None = None
@@ -33,6 +34,7 @@ class TabView:
     follows_demo: bool = False
     num_wakes: int = 0
     is_in_sight: bool = True
+    missed: set[str] = field(default_factory=set)
 
     @property
     def place(self) -> tuple[int, int | None]:
@@ -61,6 +63,13 @@ class TabView:
         """What watches for the tab's own sake ends."""
         self.num_wakes += 1
         self.is_in_sight = False
+
+    def takes_up(self, name: str) -> bool:
+        """The tab came into sight: whether it has missed something of this since it left."""
+        self.is_in_sight = True
+        has_missed = name in self.missed
+        self.missed.discard(name)
+        return has_missed
 
     def follow(self, conversation_id: int, num_moves: int) -> bool:
         """Show another chat without a move: what is followed goes on there.

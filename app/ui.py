@@ -166,13 +166,23 @@ def build_page(
         started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
         trie.open_chat(None, None, tabs, js=_SHOW_CHAT)
         wire_trie(trie_handlers, trie, shown_trie_tab)
-        wire_compare(page, compare_handlers, comparison, shown_compare_tab)
+        wire_compare(
+            page, compare_handlers, comparison, shown_compare_tab, view=view, status=status
+        )
         wire_settings(page, settings_handlers, idle_learning, shown_settings_tab)
         deleted_documents, ended_imports = wire_documents(
-            page, document_handlers, documents, view=view, panel=panel, shown=shown_documents_tab
+            page,
+            document_handlers,
+            documents,
+            view=view,
+            status=status,
+            panel=panel,
+            shown=shown_documents_tab,
         )
         for deletion in deleted_documents:
             deletion.then(handlers.conversation, view, chat.chatbot, **_QUIET)
+        shown = [chat.chatbot, chats, chat.send, chat.stop, panel]
+        status.enter_tab(demo_handlers.watch_again, view, shown, trigger_mode="multiple", **_WATCH)
         wire_undo(
             page,
             undo_handlers,
@@ -180,7 +190,7 @@ def build_page(
             undo,
             deletions=[deleted_chat, *deleted_documents, *ended_imports],
             view=view,
-            shown=[chat.chatbot, chats, chat.send, chat.stop, panel],
+            shown=shown,
             documents=documents.documents,
         )
         # with the page's first events, so that the stream has no moment without something pending

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import pytest
 
 from app import compare_handlers as handlers_module
@@ -22,6 +23,7 @@ from app.services.comparison import (
 from app.services.errors import BusyError
 from app.services.jobs import CompareJob
 from app.services.views import AnswerNumbers, AnswerOptions
+from app.tab_view import TabView
 from lookahead.events import GenerationStats
 from tests.app.asking import WAIT
 from tests.app.scripted_service import LOADING, NUMBERS, READY
@@ -119,7 +121,7 @@ def test_watching_shows_each_change_and_always_the_last(
     (job,) = service.jobs
 
     async def watch() -> list[Any]:
-        updates = handlers.watch()
+        updates = handlers.watch(TabView())
         seen = await collect(updates, 1)
         job.show(status="decoding", plain=ArmSnapshot("plain", "decoding", "Par", NUMBERS))
         seen += await collect(updates, 1)
@@ -134,14 +136,28 @@ def test_watching_shows_each_change_and_always_the_last(
 def test_a_page_that_opens_later_goes_on_with_what_runs_and_shows_what_ended(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    (nothing,) = in_time(collect(handlers.watch()))
+    (nothing,) = in_time(collect(handlers.watch(TabView())))
     assert len(nothing) == 3
     handlers.run("x", 0, 10, 1)
-    (running,) = in_time(collect(handlers.watch(), 1))
+    (running,) = in_time(collect(handlers.watch(TabView()), 1))
     assert running[0]["status"] == "queued"
     service.jobs[0].show(status="complete")
-    (ended,) = in_time(collect(handlers.watch()))
+    (ended,) = in_time(collect(handlers.watch(TabView())))
     assert (ended[0]["status"], ended[1]["visible"]) == ("complete", True)
+
+
+def test_out_of_sight_it_is_not_watched_and_back_in_sight_it_goes_on(
+    handlers: CompareHandlers, service: Service
+) -> None:
+    handlers.run("x", 0, 10, 1)
+    view = TabView()
+    assert in_time(collect(handlers.watch_again(view))) == [(gr.skip(),) * 3]
+    view.go_out_of_sight()
+    assert len(in_time(collect(handlers.watch(view)))) == 1
+    service.jobs[0].show(status="complete")
+    (ended,) = in_time(collect(handlers.watch_again(view)))
+    assert ended[0]["status"] == "complete"
+    assert in_time(collect(handlers.watch_again(view))) == [(gr.skip(),) * 3]
 
 
 def test_waiting_for_the_model_is_told_apart_from_waiting_for_a_turn(
@@ -152,7 +168,7 @@ def test_waiting_for_the_model_is_told_apart_from_waiting_for_a_turn(
     assert value["line"] == "Waiting for the model to load …"
 
     async def watch() -> list[Any]:
-        updates = handlers.watch()
+        updates = handlers.watch(TabView())
         seen = await collect(updates, 1)
         service.state = READY
         return seen + await collect(updates, 1)
@@ -294,14 +310,13 @@ def test_a_failure_is_told_and_hostile_text_stays_data() -> None:
 
 
 def test_the_tab_is_static_and_its_script_puts_in_text_only() -> None:
-    import gradio as gr
-
     from app.compare_tab import COMPARE_CSS, compare_tab, wire_compare
 
     with gr.Blocks() as page, gr.Tab() as shown_tab:
         tab = compare_tab()
+        view, status = gr.State(), gr.HTML(js_on_load="trigger('enter_tab')")
         service: Any = SimpleNamespace()
-        wire_compare(page, CompareHandlers(service), tab, shown_tab)
+        wire_compare(page, CompareHandlers(service), tab, shown_tab, view=view, status=status)
     template, script = tab.result.html_template, tab.result.js_on_load
     assert isinstance(template, str)
     assert isinstance(script, str)

@@ -109,6 +109,21 @@ def test_a_reload_while_it_is_prepared_goes_on_following(start: Start) -> None:
     assert reloaded.conversation_id is not None
 
 
+def test_out_of_sight_an_answer_is_not_watched_and_back_in_sight_it_is(start: Start) -> None:
+    engine = gated()
+    service = start(engine)
+    handlers, view = handlers_of(service), TabView()
+    PageHandlers(service).ask(view, "Where?", True, 0.0, 64)
+    view.go_out_of_sight()
+    (hidden,) = in_time(collect(handlers.watch(view)))
+    assert (hidden[2]["visible"], hidden[3]["visible"]) == (False, True)
+    engine.gate.release(999)  # type: ignore[union-attr]
+    *_, last = in_time(collect(handlers.watch_again(view)))
+    assert (last[2]["visible"], last[3]["visible"]) == (True, False)
+    (nothing,) = in_time(collect(handlers.watch_again(view)))
+    assert nothing == (gr.skip(),) * 5
+
+
 def test_a_tab_that_only_opened_its_chat_is_not_carried_off(start: Start) -> None:
     engine = gated()
     service = start(engine)

@@ -139,7 +139,7 @@ def test_a_running_import_does_not_bring_a_deleted_document_back(
     assert job is not None
 
     async def watch() -> list[Any]:
-        updates = handlers.watch_import()
+        updates = handlers.watch_import(TabView())
         seen = [await anext(updates)]
         handlers.delete_document(TabView(), event(id=1))
         job.show(num_files_done=1)
@@ -150,6 +150,23 @@ def test_a_running_import_does_not_bring_a_deleted_document_back(
     assert is_skipped(second[1])
 
 
+def test_out_of_sight_an_import_is_not_watched_and_back_in_sight_it_is(
+    handlers: DocumentHandlers, service: ScriptedService, tmp_path: Path
+) -> None:
+    """Tabs that nobody saw held their connections for as long as an import took."""
+    handlers.import_folder(str(tmp_path))
+    view = TabView()
+    view.go_out_of_sight()
+    (hidden,) = asyncio.run(collect(handlers.watch_import(view)))
+    assert hidden[0]["state"] == "running"
+    assert service.import_job is not None
+    service.import_job.show(status="complete")
+    (seen,) = asyncio.run(collect(handlers.watch_import_again(view)))
+    assert seen[0]["state"] == "over"
+    (nothing,) = asyncio.run(collect(handlers.watch_import_again(view)))
+    assert all(map(is_skipped, nothing))
+
+
 def test_an_import_is_watched_to_its_end_and_its_report_stays(
     handlers: DocumentHandlers, service: ScriptedService, tmp_path: Path
 ) -> None:
@@ -158,7 +175,7 @@ def test_an_import_is_watched_to_its_end_and_its_report_stays(
     assert job is not None
 
     async def watch() -> list[Any]:
-        updates = handlers.watch_import()
+        updates = handlers.watch_import(TabView())
         seen = [await anext(updates)]
         job.show(num_files_done=1, skipped=(("/x.png", "not text"),))
         seen.append(await anext(updates))
@@ -169,7 +186,7 @@ def test_an_import_is_watched_to_its_end_and_its_report_stays(
     assert [update[0]["state"] for update in seen] == ["running", "running", "over"]
     assert seen[1][0]["skipped"] == [{"name": "/x.png", "reason": "not text"}]
     assert seen[-1][0]["text"] == "Imported: 1 document, 10 tokens; 1 skipped."
-    (again,) = asyncio.run(collect(handlers.watch_import()))
+    (again,) = asyncio.run(collect(handlers.watch_import(TabView())))
     assert again[0] == seen[-1][0]
 
 
@@ -223,7 +240,7 @@ def test_an_import_that_was_not_finished_is_offered_and_gone_on_with(
     handlers: DocumentHandlers, service: ScriptedService, tmp_path: Path
 ) -> None:
     def report() -> dict[str, Any]:
-        shown: dict[str, Any] = asyncio.run(collect(handlers.watch_import()))[-1][0]
+        shown: dict[str, Any] = asyncio.run(collect(handlers.watch_import(TabView())))[-1][0]
         return shown
 
     assert (report()["state"], report()["text"]) == ("over", "")

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import APIResponse, Browser, Page, Request, Route, expect
 
 from tests.app.scripted_service import ScriptedService
+from tests.browser.scripted_site import ScriptedSite
 from tests.browser.serving import served
 from tests.browser.watched_site import PATIENCE, WatchedSite, ask
 
@@ -20,16 +21,17 @@ SET_HIDDEN = """hidden => {
 
 
 @pytest.fixture
-def site(browser: Browser, tmp_path: Path) -> Iterator[WatchedSite]:
-    service = ScriptedService(ANSWER, 0.01)
-    with served(service, tmp_path) as address:
-        site = WatchedSite(browser, address)
-        try:
-            yield site
-        finally:
-            service.close()
-            site.close()
-    assert site.complaints == []
+def service() -> ScriptedService:
+    return ScriptedService(ANSWER, 0.01)
+
+
+@pytest.fixture
+def site(browser: Browser, service: ScriptedService, tmp_path: Path) -> Iterator[WatchedSite]:
+    with (
+        served(service, tmp_path) as address,
+        ScriptedSite(browser, address, service) as site,
+    ):
+        yield site
 
 
 def expect_an_answer(page: Page, question: str) -> None:
@@ -87,6 +89,24 @@ def test_tabs_opened_out_of_sight_all_at_once_leave_connections_to_each_other(
     for tab in tabs:
         expect(tab.locator("#status-line .text")).not_to_be_empty()
     expect_an_answer(first, "Am I answered beside all of them?")
+
+
+def test_an_answer_written_out_of_sight_holds_no_connection_and_is_there_when_it_is_seen(
+    site: WatchedSite, service: ScriptedService
+) -> None:
+    service.may_go_on.clear()
+    page = site.open()
+    streams = Streams(page)
+    ask(page, "Am I answered out of sight?")
+    shown = page.locator("#chatbot .bot-row").first
+    expect(shown).to_have_text("Every tab is")
+    page.evaluate(SET_HIDDEN, True)
+    streams.wait_until_there_is_none()
+    service.may_go_on.set()
+    service.jobs[0].wait_until_over(PATIENCE / 1000)
+    page.evaluate(SET_HIDDEN, False)
+    expect(shown).to_have_text(ANSWER)
+    expect(page.locator("#send")).to_be_visible()
 
 
 class Streams:
