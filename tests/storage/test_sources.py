@@ -246,7 +246,7 @@ def test_another_tokenizer_indexes_the_text_again(db: Database, tokenizer_id: in
 
 
 @pytest.mark.parametrize(
-    ("use", "growth"), [("next", 3), ("left", 3), ("deeper", 1), ("add", 1), ("of", 1)]
+    ("use", "growth"), [("next", 3), ("left", 3), ("deeper", 3), ("add", 1), ("of", 1)]
 )
 def test_no_document_is_looked_up_by_going_through_all_others(
     db: Database, tokenizer_id: int, use: str, growth: int
