@@ -216,13 +216,12 @@ def set_panel(page: Page, is_open: bool) -> None:
 
 @contextmanager
 def site_of(browser: Browser, service: object) -> Iterator[WatchedSite]:
-    with tempfile.TemporaryDirectory() as folder, served(service, Path(folder)) as address:
-        site = WatchedSite(browser, address)
-        try:
-            yield site
-        finally:
-            site.close()
-    assert site.complaints == []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(service, Path(folder)) as address,
+        WatchedSite(browser, address) as site,
+    ):
+        yield site
 
 
 if __name__ == "__main__":

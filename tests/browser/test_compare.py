@@ -10,18 +10,15 @@ from app.services.views import AnswerOptions
 from tests.app.scripted_service import ScriptedService
 from tests.browser.comparisons import LONG_ANSWER, finish, grow
 from tests.browser.hostile_text import HOSTILE_TEXT, expect_harmless
+from tests.browser.scripted_site import ScriptedSite
 from tests.browser.serving import served
-from tests.browser.watched_site import DESKTOP, PHONE, WatchedSite
+from tests.browser.watched_site import DESKTOP, PHONE
 
 SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
-class CompareSite(WatchedSite):
+class CompareSite(ScriptedSite):
     """A running server with its scripted service; the test moves each comparison."""
-
-    def __init__(self, browser: Browser, address: str, service: ScriptedService) -> None:
-        super().__init__(browser, address)
-        self.service = service
 
     def run(self, page: Page, prompt: str) -> CompareJob:
         """Run on a prompt; the comparison waits for the test."""
@@ -39,12 +36,11 @@ def shared_site(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CompareSite]:
     service = ScriptedService()
-    with served(service, tmp_path_factory.mktemp("compare")) as address:
-        site = CompareSite(browser, address, service)
-        try:
-            yield site
-        finally:
-            site.close()
+    with (
+        served(service, tmp_path_factory.mktemp("compare")) as address,
+        CompareSite(browser, address, service) as site,
+    ):
+        yield site
 
 
 @pytest.fixture

@@ -10,19 +10,16 @@ from app.importing import SkippedFile
 from app.services.import_requests import ImportRequest
 from storage.records import Source
 from tests.app.scripted_service import NOW, ScriptedService
+from tests.browser.scripted_site import ScriptedSite
 from tests.browser.serving import served
-from tests.browser.watched_site import DESKTOP, PHONE, WatchedSite
+from tests.browser.watched_site import DESKTOP, PHONE
 
 NO_KIND = "not a kind of file that is imported from folders"
 HOSTILE = "<b>old</b>\u202e ${6*7} {{value}}.md"
 
 
-class Site(WatchedSite):
+class Site(ScriptedSite):
     """A running server with its scripted service."""
-
-    def __init__(self, browser: Browser, service: ScriptedService, address: str) -> None:
-        super().__init__(browser, address)
-        self.service = service
 
     def documents(self, size: ViewportSize = DESKTOP, scheme: str = "light") -> Page:
         """A page with the tab open."""
@@ -36,14 +33,11 @@ class Site(WatchedSite):
 def site(browser: Browser, tmp_path: Path) -> Iterator[Site]:
     """A server of its own for each test; afterwards every page must have been clean."""
     service = ScriptedService()
-    with served(service, tmp_path / "data") as address:
-        site = Site(browser, service, address)
-        try:
-            yield site
-        finally:
-            service.close()
-            site.close()
-    assert site.complaints == []
+    with (
+        served(service, tmp_path / "data") as address,
+        Site(browser, address, service) as site,
+    ):
+        yield site
 
 
 def document(number: int, name: str, folder: str = "file:///notes/") -> Source:

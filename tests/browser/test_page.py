@@ -9,37 +9,27 @@ import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.app.scripted_service import LOADING, READY, AnswerOptions, ScriptedService
+from tests.browser.scripted_site import ScriptedSite
 from tests.browser.serving import served
-from tests.browser.watched_site import DESKTOP, PHONE, WatchedSite, answer, ask
+from tests.browser.watched_site import DESKTOP, PHONE, answer, ask
 
 ANSWER = "Paris is the capital of France and has been so for about a thousand years or more."
 NUMBERS = "41 tokens/s · 2.9 tokens per step · 37 forwards · 62 % accepted"
 SECONDS_PER_WORD = 0.03
 
 
-class Site(WatchedSite):
-    """A running server with its scripted service."""
-
-    def __init__(self, browser: Browser, service: ScriptedService, address: str) -> None:
-        super().__init__(browser, address)
-        self.service = service
-
-
 @pytest.fixture
-def site(browser: Browser, tmp_path: Path) -> Iterator[Site]:
+def site(browser: Browser, tmp_path: Path) -> Iterator[ScriptedSite]:
     """A server of its own for each test; afterwards every page must have been clean."""
     service = ScriptedService(ANSWER, SECONDS_PER_WORD)
-    with served(service, tmp_path) as address:
-        site = Site(browser, service, address)
-        try:
-            yield site
-        finally:
-            service.close()
-            site.close()
-    assert site.complaints == []
+    with (
+        served(service, tmp_path) as address,
+        ScriptedSite(browser, address, service) as site,
+    ):
+        yield site
 
 
-def test_an_answer_streams_and_ends_with_its_numbers(site: Site) -> None:
+def test_an_answer_streams_and_ends_with_its_numbers(site: ScriptedSite) -> None:
     page = site.open()
     site.service.may_go_on.clear()
     ask(page, "What is the capital of France?")
@@ -53,7 +43,7 @@ def test_an_answer_streams_and_ends_with_its_numbers(site: Site) -> None:
     assert page.get_by_role("navigation", name="Chats").get_by_text("What is the capital").count()
 
 
-def test_stop_ends_the_answer_and_keeps_what_was_said(site: Site) -> None:
+def test_stop_ends_the_answer_and_keeps_what_was_said(site: ScriptedSite) -> None:
     page = site.open()
     site.service.may_go_on.clear()
     ask(page, "Where?")
@@ -66,7 +56,7 @@ def test_stop_ends_the_answer_and_keeps_what_was_said(site: Site) -> None:
     expect(page.get_by_text(ANSWER).last).to_be_visible()
 
 
-def test_a_reload_attaches_to_the_running_answer(site: Site) -> None:
+def test_a_reload_attaches_to_the_running_answer(site: ScriptedSite) -> None:
     page = site.open()
     site.service.may_go_on.clear()
     ask(page, "Where?")
@@ -81,7 +71,7 @@ def test_a_reload_attaches_to_the_running_answer(site: Site) -> None:
     assert len(site.service.jobs) == 1
 
 
-def test_closing_the_tab_loses_nothing(site: Site) -> None:
+def test_closing_the_tab_loses_nothing(site: ScriptedSite) -> None:
     page = site.open()
     site.service.may_go_on.clear()
     ask(page, "Where?")
@@ -95,7 +85,7 @@ def test_closing_the_tab_loses_nothing(site: Site) -> None:
     expect(page.get_by_text(NUMBERS).last).to_be_visible()
 
 
-def test_moving_to_another_chat_leaves_the_answer_behind(site: Site) -> None:
+def test_moving_to_another_chat_leaves_the_answer_behind(site: ScriptedSite) -> None:
     site.service.ask(None, "Earlier", AnswerOptions()).wait_until_over(20)
     page = site.open()
     site.service.may_go_on.clear()
@@ -113,7 +103,7 @@ def test_moving_to_another_chat_leaves_the_answer_behind(site: Site) -> None:
     expect(page.get_by_text(ANSWER).last).to_be_visible()
 
 
-def test_coming_back_to_a_running_answer_goes_on_watching(site: Site) -> None:
+def test_coming_back_to_a_running_answer_goes_on_watching(site: ScriptedSite) -> None:
     page = site.open()
     site.service.may_go_on.clear()
     ask(page, "Where?")
@@ -127,7 +117,7 @@ def test_coming_back_to_a_running_answer_goes_on_watching(site: Site) -> None:
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
-def test_a_question_meanwhile_is_refused_and_not_lost(site: Site) -> None:
+def test_a_question_meanwhile_is_refused_and_not_lost(site: ScriptedSite) -> None:
     page = site.open()
     site.service.may_go_on.clear()
     ask(page, "Where?")
@@ -140,7 +130,7 @@ def test_a_question_meanwhile_is_refused_and_not_lost(site: Site) -> None:
     expect(page.get_by_role("button", name="Send")).to_be_visible()
 
 
-def test_tabs_do_not_mix_their_chats(site: Site) -> None:
+def test_tabs_do_not_mix_their_chats(site: ScriptedSite) -> None:
     first, second = site.open(), site.open()
     ask(first, "First question")
     ask(second, "Second question")
@@ -152,7 +142,7 @@ def test_tabs_do_not_mix_their_chats(site: Site) -> None:
     assert [len(messages) for _, messages in site.service.chats.values()] == [2, 2]
 
 
-def test_a_tab_keeps_one_event_stream(site: Site) -> None:
+def test_a_tab_keeps_one_event_stream(site: ScriptedSite) -> None:
     """Each time gradio closed it, what the tab sent in that moment was never answered."""
     site.service.ask(None, "Earlier", AnswerOptions()).wait_until_over(20)
     page = site.open()
@@ -168,7 +158,7 @@ def test_a_tab_keeps_one_event_stream(site: Site) -> None:
     assert [url for url in requests if "/queue/data" in url] == []
 
 
-def test_a_chat_is_deleted_after_a_second_look_only(site: Site) -> None:
+def test_a_chat_is_deleted_after_a_second_look_only(site: ScriptedSite) -> None:
     for text in ("Keep me", "Delete me"):
         site.service.ask(None, text, AnswerOptions()).wait_until_over(20)
     page = site.open("?chat=2")
@@ -186,7 +176,7 @@ def test_a_chat_is_deleted_after_a_second_look_only(site: Site) -> None:
     assert [chat.title for chat in site.service.conversations()] == ["Keep me"]
 
 
-def test_the_page_is_up_while_the_model_loads_and_keeps_a_question(site: Site) -> None:
+def test_the_page_is_up_while_the_model_loads_and_keeps_a_question(site: ScriptedSite) -> None:
     site.service.state = LOADING
     page = site.open()
     expect(page.get_by_text("The model is loading …")).to_be_visible()
@@ -197,7 +187,7 @@ def test_the_page_is_up_while_the_model_loads_and_keeps_a_question(site: Site) -
     expect(page.get_by_text(ANSWER).last).to_be_visible()
 
 
-def test_the_choices_below_the_message_reach_the_model(site: Site) -> None:
+def test_the_choices_below_the_message_reach_the_model(site: ScriptedSite) -> None:
     page = site.open()
     page.get_by_label("Lookahead").uncheck()
     page.get_by_label("Temperature").fill("0.7")
@@ -209,7 +199,7 @@ def test_the_choices_below_the_message_reach_the_model(site: Site) -> None:
     )
 
 
-def test_the_sampling_folded_away_reaches_the_model(site: Site) -> None:
+def test_the_sampling_folded_away_reaches_the_model(site: ScriptedSite) -> None:
     page = site.open()
     page.get_by_role("button", name="Sampling").first.click()
     fields = page.locator("#chat-sampling")
@@ -232,7 +222,7 @@ def test_the_sampling_folded_away_reaches_the_model(site: Site) -> None:
     )
 
 
-def test_copy_takes_the_answer_without_its_numbers(site: Site) -> None:
+def test_copy_takes_the_answer_without_its_numbers(site: ScriptedSite) -> None:
     site.service.ask(None, "Where?", AnswerOptions()).wait_until_over(20)
     page = site.open("?chat=1")
     expect(page.get_by_text(NUMBERS)).to_be_visible()
@@ -243,7 +233,7 @@ def test_copy_takes_the_answer_without_its_numbers(site: Site) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == ANSWER
 
 
-def test_text_stays_text(site: Site) -> None:
+def test_text_stays_text(site: ScriptedSite) -> None:
     """What people and the model write is not run, is no template, and reaches nobody outside."""
     text = (
         "EVAL ${6 * 7} {{6 * 7}} `List<String> x; a < b` <script>document.title='run'</script>"
@@ -261,7 +251,7 @@ def test_text_stays_text(site: Site) -> None:
     site.complaints.clear()
 
 
-def test_a_question_is_shown_as_it_was_typed(site: Site) -> None:
+def test_a_question_is_shown_as_it_was_typed(site: ScriptedSite) -> None:
     """It went through Markdown, HTML, formulas and the folding of thoughts."""
     text = (
         "  two spaces, *stars*, __lines__ and {{7*7}}\n\n\n"
@@ -284,7 +274,7 @@ def test_a_question_is_shown_as_it_was_typed(site: Site) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == text
 
 
-def test_an_answer_cannot_cover_the_page_or_ask_for_anything(site: Site) -> None:
+def test_an_answer_cannot_cover_the_page_or_ask_for_anything(site: ScriptedSite) -> None:
     """A fixed position survived the sanitizer, and so did forms."""
     site.service.answer = (
         "<div style='position:fixed;inset:0;z-index:99999;background:red'>COVER</div>\n\n"
@@ -305,7 +295,9 @@ def test_an_answer_cannot_cover_the_page_or_ask_for_anything(site: Site) -> None
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_everything_fits_and_can_be_read(site: Site, size: ViewportSize, scheme: str) -> None:
+def test_everything_fits_and_can_be_read(
+    site: ScriptedSite, size: ViewportSize, scheme: str
+) -> None:
     site.service.ask(None, "Where is it, and since when?", AnswerOptions()).wait_until_over(20)
     page = site.open("?chat=1", size=size, scheme=scheme)
     expect(page.get_by_text(NUMBERS)).to_be_visible()
@@ -323,14 +315,14 @@ def test_everything_fits_and_can_be_read(site: Site, size: ViewportSize, scheme:
         assert page.locator(place).evaluate(CONTRAST) >= 4.5, place
 
 
-def test_on_a_phone_the_status_takes_two_lines_at_most(site: Site) -> None:
+def test_on_a_phone_the_status_takes_two_lines_at_most(site: ScriptedSite) -> None:
     site.service.state = replace(READY, background="Preparing drafts: 41.7 % and more words")
     text = site.open(size=PHONE).locator("#status-line .text")
     expect(text).to_contain_text("Preparing drafts")
     assert text.evaluate("e => e.clientHeight / parseFloat(getComputedStyle(e).lineHeight)") < 2.1
 
 
-def test_on_a_phone_the_list_opens_over_the_chat_and_closes_again(site: Site) -> None:
+def test_on_a_phone_the_list_opens_over_the_chat_and_closes_again(site: ScriptedSite) -> None:
     site.service.ask(None, "Where?", AnswerOptions()).wait_until_over(20)
     page = site.open(size=PHONE)
     chat = page.get_by_role("button", name="Where?", exact=True)

@@ -72,17 +72,6 @@ def app_running(data_dir: Path) -> Iterator[str]:
         process.communicate()
 
 
-@contextmanager
-def site_watched(browser: Browser, address: str) -> Iterator[WatchedSite]:
-    """The app's page; afterwards its console must be clean, and nothing have left loopback."""
-    site = WatchedSite(browser, address)
-    try:
-        yield site
-    finally:
-        site.close()
-    assert site.complaints == []
-
-
 def open_ready(site: WatchedSite) -> Page:
     """A page with a new chat, and a model that is loaded."""
     page = site.open()
@@ -133,7 +122,7 @@ def first_run(
 ) -> FirstRun:
     """The app started in an empty folder, asked one question, and ended."""
     data_dir = tmp_path_factory.mktemp("data")
-    with app_running(data_dir) as address, site_watched(browser, address) as site:
+    with app_running(data_dir) as address, WatchedSite(browser, address) as site:
         page = open_ready(site)
         text = ask_anew(page, QUESTION)
         saved = saved_answer(data_dir, page)
@@ -154,7 +143,7 @@ def test_an_imported_answer_is_drafted_from_the_document(
     with Database(first_run.data_dir) as known, Database(data_dir) as fresh:  # spares the self-test
         facts = known.facts.for_model(EMBEDDED_MODEL_NAME)
         fresh.facts.for_model(EMBEDDED_MODEL_NAME).update(facts)
-    with app_running(data_dir) as address, site_watched(browser, address) as site:
+    with app_running(data_dir) as address, WatchedSite(browser, address) as site:
         page = open_ready(site)
         page.get_by_role("tab", name="Documents").click()
         page.get_by_label("Folder or file on this machine").fill(str(note))
@@ -180,7 +169,7 @@ def restarted(first_run: FirstRun) -> Iterator[str]:
 def test_after_a_restart_the_panel_shows_the_old_answer_again(
     browser: Browser, first_run: FirstRun, restarted: str
 ) -> None:
-    with site_watched(browser, restarted) as site:
+    with WatchedSite(browser, restarted) as site:
         page = site.open(f"?chat={first_run.saved.message.conversation_id}")
         assert ShownPanel.read(page, first_run.saved) == first_run.panel
 
@@ -188,7 +177,7 @@ def test_after_a_restart_the_panel_shows_the_old_answer_again(
 def test_after_a_restart_the_chat_is_there_and_the_same_question_takes_fewer_steps(
     browser: Browser, first_run: FirstRun, restarted: str
 ) -> None:
-    with site_watched(browser, restarted) as site:
+    with WatchedSite(browser, restarted) as site:
         page = open_ready(site)
         page.get_by_role("button", name=QUESTION[:20]).first.click()
         expect(page.locator("#chatbot .user.message")).to_have_text(QUESTION)
@@ -209,7 +198,7 @@ def test_after_a_restart_the_chat_is_there_and_the_same_question_takes_fewer_ste
 def test_an_answer_streams_until_stop_and_a_reload_shows_what_was_said(
     browser: Browser, first_run: FirstRun, restarted: str
 ) -> None:
-    with site_watched(browser, restarted) as site:
+    with WatchedSite(browser, restarted) as site:
         page = open_ready(site)
         ask(page, LONG_QUESTION)
         seen = [""]

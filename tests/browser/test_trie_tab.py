@@ -39,11 +39,11 @@ def service(tmp_path: Path) -> Iterator[ChatService]:
 @pytest.fixture
 def site(browser: Browser, service: ChatService, tmp_path: Path) -> Iterator[WatchedSite]:
     """Its page; afterwards every tab must have been clean."""
-    with served(service, tmp_path / "data") as address:
-        site = WatchedSite(browser, address)
+    with (
+        served(service, tmp_path / "data") as address,
+        WatchedSite(browser, address) as site,
+    ):
         yield site
-        site.close()
-    assert site.complaints == []
 
 
 def opened(site: WatchedSite, size: ViewportSize = DESKTOP) -> Page:

@@ -8,33 +8,23 @@ from playwright.sync_api import Browser, Page, expect
 
 from storage.records import Source
 from tests.app.scripted_service import NOW, ScriptedService
+from tests.browser.scripted_site import ScriptedSite
 from tests.browser.serving import served
-from tests.browser.watched_site import PHONE, WatchedSite, ask
+from tests.browser.watched_site import PHONE, ask
 
 HOSTILE = "<img src=x onerror=alert(1)>.txt"
 
 
-class Site(WatchedSite):
-    """A running server with its scripted service."""
-
-    def __init__(self, browser: Browser, service: ScriptedService, address: str) -> None:
-        super().__init__(browser, address)
-        self.service = service
-
-
 @pytest.fixture
-def site(browser: Browser, tmp_path: Path) -> Iterator[Site]:
+def site(browser: Browser, tmp_path: Path) -> Iterator[ScriptedSite]:
     service = ScriptedService("Paris.", 0.01)
     uri = f"file:///docs/{HOSTILE}"
     service.sources.append(Source(1, "document", None, HOSTILE, uri, "0", 10, 5, False, NOW))
-    with served(service, tmp_path) as address:
-        site = Site(browser, service, address)
-        try:
-            yield site
-        finally:
-            service.close()
-            site.close()
-    assert site.complaints == []
+    with (
+        served(service, tmp_path) as address,
+        ScriptedSite(browser, address, service) as site,
+    ):
+        yield site
 
 
 def delete_chat(page: Page, title: str) -> None:
@@ -42,7 +32,7 @@ def delete_chat(page: Page, title: str) -> None:
     page.get_by_role("button", name="Delete", exact=True).click()
 
 
-def test_a_deleted_chat_comes_back_by_undo_and_is_open(site: Site) -> None:
+def test_a_deleted_chat_comes_back_by_undo_and_is_open(site: ScriptedSite) -> None:
     page = site.open()
     bar = page.locator("#undo-bar .bar")
     expect(bar).to_be_hidden()
@@ -58,7 +48,7 @@ def test_a_deleted_chat_comes_back_by_undo_and_is_open(site: Site) -> None:
     expect(page.locator("#chatbot").get_by_text("Paris.")).to_be_visible()
 
 
-def test_the_bar_is_there_after_a_reload_until_it_is_dismissed(site: Site) -> None:
+def test_the_bar_is_there_after_a_reload_until_it_is_dismissed(site: ScriptedSite) -> None:
     site.service.delete_documents([1])
     page = site.open()
     bar = page.locator("#undo-bar .bar")
@@ -68,7 +58,7 @@ def test_the_bar_is_there_after_a_reload_until_it_is_dismissed(site: Site) -> No
     expect(bar).to_be_hidden()
 
 
-def test_a_deleted_document_comes_back_in_its_list(site: Site) -> None:
+def test_a_deleted_document_comes_back_in_its_list(site: ScriptedSite) -> None:
     page = site.open()
     page.get_by_role("tab", name="Documents").click()
     documents = page.locator("#document-list")
@@ -83,7 +73,7 @@ def test_a_deleted_document_comes_back_in_its_list(site: Site) -> None:
     expect(documents.get_by_text(HOSTILE)).to_be_visible()
 
 
-def test_on_a_phone_the_bar_fits_and_hides_when_the_time_is_over(site: Site) -> None:
+def test_on_a_phone_the_bar_fits_and_hides_when_the_time_is_over(site: ScriptedSite) -> None:
     page = site.open(size=PHONE)
     page.clock.install()
     site.service.delete_documents([1])

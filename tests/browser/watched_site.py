@@ -3,6 +3,9 @@
 Knows no service behind the page. Used by all tests of the page.
 """
 
+from types import TracebackType
+from typing import Self
+
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
@@ -11,7 +14,7 @@ PATIENCE = 30_000  # milliseconds; the machine may be busy with other things
 
 
 class WatchedSite:
-    """Opens pages of one address and notes what they did that they must not."""
+    """Opens pages of one address; at the end none may have done what it must not."""
 
     def __init__(self, browser: Browser, address: str) -> None:
         self.address = address
@@ -68,6 +71,16 @@ class WatchedSite:
         for context in self._contexts:
             context.close()
         self._contexts.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self.close()
+        if kind is None:
+            assert not self.complaints, self.complaints
 
     def _note(self, kind: str, text: str) -> None:
         # gradio's upload says the latter each time
