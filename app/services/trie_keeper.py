@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from app.services.trie_budget import (
     DEFAULT_BUDGET_BYTES,
@@ -55,7 +56,8 @@ class TrieKeeper:
         self._cache = cache
         self.tokenizer_id = tokenizer_id
         self.budget_bytes = budget_bytes
-        self._saved: list[tuple[Segment, str]] = []  # and their names in the cache
+        # In the cache. Weak, since a segment that was merged with another one is a second Trie.
+        self._names: WeakKeyDictionary[Segment, str] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._num_waiting = 0  # tokens saved that the Trie was not told of
         self._newest_id = 0  # of the sequences read so far
@@ -74,6 +76,7 @@ class TrieKeeper:
         """The Trie of the cached segments that are whole; what was in others is missing."""
         Trie.prepare()
         end_place = 0
+        segments: list[Segment] = []
         for name, data in self._cache.load(self.tokenizer_id):
             try:
                 segment = Segment.from_bytes(data, end_place)
@@ -81,12 +84,13 @@ class TrieKeeper:
                 logger.warning("a cached Trie segment is not usable and is rebuilt: %s", error)
                 continue
             end_place = segment.log.end_place
-            self._saved.append((segment, name))
+            segments.append(segment)
+            self._names[segment] = name
         try:
-            return Trie.from_segments(segment for segment, _ in self._saved)
+            return Trie.from_segments(segments)
         except ValueError as error:
             logger.warning("the cached Trie is not usable and is rebuilt: %s", error)
-            self._saved.clear()
+            self._names.clear()
             return Trie()
 
     def reconcile(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
@@ -249,16 +253,17 @@ class TrieKeeper:
 
         What it holds is looked up: before this program might write it, another one may have.
         """
-        names = {id(segment): name for segment, name in self._saved}
-        self._saved = [(one, names.get(id(one)) or uuid.uuid4().hex) for one in self.trie.segments]
-        wanted_names = [name for _, name in self._saved]
+        segments = {
+            self._names.setdefault(one, uuid.uuid4().hex): one for one in self.trie.segments
+        }
+        wanted_names = list(segments)
         cached_names = self._cache.names(self.tokenizer_id)
         if wanted_names == cached_names:
             return True
         if not self._cache.may_write():
             return False
         known = cached_names or ()
-        contents = _Contents({name: one for one, name in self._saved if name not in known})
+        contents = _Contents({name: one for name, one in segments.items() if name not in known})
         return self._cache.save(self.tokenizer_id, wanted_names, contents)
 
 

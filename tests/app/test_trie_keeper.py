@@ -1,9 +1,11 @@
 """The Trie holds what the database holds: nothing deleted comes back, and no question waits."""
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import ref
 
 import pytest
 
@@ -250,6 +252,24 @@ def test_idle_time_merges_segments_and_writes_only_what_is_new(
     again = reopened(keeper).trie
     assert again.statistics().num_tokens == 602_500
     assert again.statistics().tail_length == 0, "nothing had to be added"
+
+
+def test_of_segments_that_were_merged_nothing_stays_in_memory(
+    database: Database, keeper: TrieKeeper
+) -> None:
+    """Names in the cache were kept with the segments: until the next save, the Trie twice over."""
+    add_document(database, "one", 3_000)
+    tidied(keeper)
+    add_document(database, "two", 3_000)
+    [segment] = keeper.trie.segments
+    gone = ref(segment)
+    del segment
+    with keeper._lock:
+        keeper._reconcile(10_000)
+    while keeper.trie.merge():
+        pass
+    gc.collect()
+    assert gone() is None
 
 
 def test_of_damaged_segments_the_others_are_used_and_the_rest_is_read_again(
