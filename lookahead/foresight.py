@@ -8,10 +8,14 @@ it says changes no text.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lookahead.noise import position_key, token_uniform
 
-__all__ = ["Foresight", "strength_at"]
+__all__ = ["NO_NOISE", "Foresight", "Noise", "strength_at"]
 
 # How much of a token's noise to believe, in [0, 1). 0: its prior says all; near 1: the prior is the
 # model's own probability and the noise decides. The likeliest value at 1,620 places of answers
@@ -27,6 +31,23 @@ def strength_at(temperature: float) -> float:
     less beside logits divided by less and less; above, it stays.
     """
     return STRENGTH * min(1.0, temperature / _MEASURED_TEMPERATURE)
+
+
+class Noise(NamedTuple):
+    """What compiled code needs to do as `Foresight.reweigh` does.
+
+    Attributes:
+        keys: of each depth, from that of the root's children on; none: nothing is known.
+        strength: see `STRENGTH`.
+        unknown: what the noise of a token is worth on average.
+    """
+
+    keys: NDArray[np.uint64]
+    strength: float
+    unknown: float
+
+
+NO_NOISE = Noise(np.empty(0, np.uint64), 0.0, 1.0)
 
 
 class Foresight:
@@ -45,6 +66,16 @@ class Foresight:
         self._unknown = math.gamma(1.0 - strength)  # what the noise of a token is worth on average
         self._keys: list[int] = []  # of each depth
 
+    def noise(self, num_depths: int) -> Noise:
+        """The same for so many depths, as numbers."""
+        self._know(num_depths)
+        keys = np.array(self._keys[:num_depths], np.uint64)
+        return Noise(keys, self._strength, self._unknown)
+
+    def _know(self, num_depths: int) -> None:
+        while len(self._keys) < num_depths:
+            self._keys.append(position_key(self._seed, self._position + len(self._keys)))
+
     def reweigh(
         self, depth: int, token_ids: Sequence[int], probabilities: Sequence[float]
     ) -> list[float]:
@@ -58,8 +89,7 @@ class Foresight:
             token_ids, probabilities: of the children, each given that the node is reached; they sum
                 to 1 at most, and so do the new ones.
         """
-        while len(self._keys) < depth:
-            self._keys.append(position_key(self._seed, self._position + len(self._keys)))
+        self._know(depth)
         key, power = self._keys[depth - 1], -self._strength
         weights = [
             probability * (-math.log(token_uniform(key, token_id))) ** power

@@ -92,7 +92,7 @@ def measure_trie(sequences: Sequence[IntArray], held_out: Sequence[IntArray]) ->
         held_out: two sequences or more, longer ones than a context: the even ones are drafted
             behind, the odd ones are the answers that are added.
     """
-    Trie.prepare()
+    TrieDrafter.prepare()
     chance = random.Random(SEED)
     drafted_behind = held_out[::2]
     contexts = _contexts(drafted_behind, chance)

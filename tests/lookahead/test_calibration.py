@@ -7,7 +7,7 @@ import pytest
 
 from lookahead.blob import pack_arrays
 from lookahead.calibration import HEADER, Calibration, CalibrationFormatError
-from lookahead.expectation import Expectation
+from tests.lookahead.reference_drafter import Expectation
 
 
 def prior_of_match(is_own: bool, match_length: int, num_seen: int, num_distinct: int) -> float:
