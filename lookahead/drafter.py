@@ -189,7 +189,7 @@ class TrieDrafter:
     def _known(self, evidence: "Evidence", request: RequestView) -> "Known":
         from lookahead.growth import Known
 
-        recent_ids = np.full(NUM_RECENT, -1)
+        recent_ids = np.full(NUM_RECENT, -1, np.int32)
         heaviest = self._near_misses.heaviest()
         recent_ids[: len(heaviest)] = heaviest
         return Known(

@@ -75,7 +75,8 @@ def _take(
     end = count + MAX_PLACES
     while index < len(found.positions) and found.match_lengths[index] >= match_length:
         if count < end:
-            evidence.windows[count] = found.windows[index]
+            for step in range(found.windows.shape[1]):  # a slice takes seconds longer to compile
+                evidence.windows[count, step] = found.windows[index, step]
             evidence.positions[count] = found.positions[index]
             evidence.match_lengths[count] = match_length
             evidence.is_own[count] = is_own
