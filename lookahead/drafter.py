@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
+from lookahead.agreement import HISTORY, OWN, PAIR, RECENT, TOKEN
 from lookahead.calibration import MAX_RECENT_DEPTH, NUM_RECENT, Calibration
 from lookahead.candidates import MAX_MATCH_LENGTH, Candidates, IntArray
 from lookahead.draft import DraftTree, TokenSource, quoted_position
@@ -173,7 +174,7 @@ class TrieDrafter:
         for token_id in request.token_ids[length:].tolist():
             if node is None or node.expectation is None:
                 break
-            self._calibration.learn(node.expectation.turns, token_id)
+            node.expectation.learn(token_id)
             node = next((child for child in node.children if child.token_id == token_id), None)
 
     def _candidates(
@@ -218,7 +219,8 @@ class TrieDrafter:
             longest = longest or length
             num_seen = sum(map(len, groups.values()))
             cell = cells.match_cell(level.is_own, length, num_seen, len(groups))
-            expectation.take_matches(groups, num_seen, cell)
+            kind = OWN if level.is_own else HISTORY
+            expectation.take_matches(groups, num_seen, cell, kind)
             for token_id, group in groups.items():
                 evidence.setdefault(token_id, []).append((level, group))
         if self._successors is None or expectation.left * node.probability < limits.min_probability:
@@ -227,29 +229,28 @@ class TrieDrafter:
         pair_row = self._successors.pair_successors(previous_id, node.token_id)
         if pair_row:
             cell = cells.pair_cell(longest)
-            expectation.take_row(pair_row, cell, own_ids, NUM_SUCCESSORS)
+            expectation.take_row(pair_row, cell, own_ids, row_length=NUM_SUCCESSORS, kind=PAIR)
         row = self._successors.successors(node.token_id)
         if row:
             cell = cells.token_cell(has_matches=longest > 0, has_pair=bool(pair_row))
-            expectation.take_row(row, cell, own_ids, NUM_SUCCESSORS)
+            expectation.take_row(row, cell, own_ids, row_length=NUM_SUCCESSORS, kind=TOKEN)
         if recent_ids and node.depth < MAX_RECENT_DEPTH:
-            expectation.take_row(recent_ids, cells.recent_cell(node.depth), own_ids, NUM_RECENT)
+            cell = cells.recent_cell(node.depth)
+            expectation.take_row(recent_ids, cell, own_ids, row_length=NUM_RECENT, kind=RECENT)
         return evidence
 
 
 def _children(node: _Node, limits: DraftLimits) -> list[tuple[int, float]]:
     """The children worth a row, with the probability of reaching them, not in order."""
     assert node.expectation is not None, "a node is expected of before it is expanded"
-    probabilities = node.expectation.probabilities
+    token_ids = list(node.expectation.probabilities)
+    shares = node.expectation.weighed()
     if limits.foresight is not None:
-        shares = limits.foresight.reweigh(
-            node.depth + 1, list(probabilities), list(probabilities.values())
-        )
-        probabilities = dict(zip(probabilities, shares, strict=True))
+        shares = limits.foresight.reweigh(node.depth + 1, token_ids, shares)
     floor = limits.min_probability / node.probability
     return [
         (token_id, share * node.probability)
-        for token_id, share in probabilities.items()
+        for token_id, share in zip(token_ids, shares, strict=True)
         if share >= floor and token_id not in limits.excluded_ids
     ]
 
