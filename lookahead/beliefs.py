@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lookahead.agreement import EDGES, FIRST_CELLS, MOST
 from lookahead.calibration import MAX_RECENT_DEPTH, Calibration
 from lookahead.candidates import MAX_MATCH_LENGTH, IntArray
 
@@ -17,6 +18,8 @@ __all__ = ["Beliefs", "beliefs_of"]
 
 _MAX_SEEN = 16  # above these the cell is the same
 _MAX_DISTINCT = 3
+_FACTOR_CELLS = np.array(FIRST_CELLS)
+_EDGES = np.array(EDGES)
 
 
 class Beliefs(NamedTuple):
@@ -29,6 +32,10 @@ class Beliefs(NamedTuple):
         pair_cells: [match length, up to 2] first cell of a row.
         token_cells: [has matches, has a pair] likewise.
         recent_cells: [depth] likewise.
+        factors: the last one on what a branch was given, by cell: see `Agreement`.
+        factor_cells: [set of kinds] first cell, followed by one for each class of shares.
+        edges: between classes of shares.
+        most: given to the branches of one node together.
     """
 
     shares: NDArray[np.float64]
@@ -36,11 +43,17 @@ class Beliefs(NamedTuple):
     pair_cells: IntArray
     token_cells: IntArray
     recent_cells: IntArray
+    factors: NDArray[np.float64]
+    factor_cells: IntArray
+    edges: NDArray[np.float64]
+    most: float
 
 
 def beliefs_of(calibration: Calibration) -> Beliefs:
     """What this calibration says now."""
-    return Beliefs(np.asarray(calibration.shares, np.float64), *_cells())
+    shares = np.asarray(calibration.shares, np.float64)
+    factors = np.asarray(calibration.agreement.factors, np.float64)
+    return Beliefs(shares, *_cells(), factors, _FACTOR_CELLS, _EDGES, MOST)
 
 
 @cache

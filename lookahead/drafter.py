@@ -175,6 +175,7 @@ class TrieDrafter:
             if node is None:
                 break
             self._calibration.learn(tree.turns(node), token_id)
+            self._calibration.agreement.learn(*tree.foretold(node, token_id))
             node = tree.child(node, token_id)
 
     def _candidates(

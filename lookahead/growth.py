@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from lookahead.agreement import HISTORY, OWN, PAIR, RECENT, TOKEN
 from lookahead.beliefs import Beliefs
 from lookahead.calibration import Turn
 from lookahead.candidates import IntArray
@@ -50,7 +51,6 @@ BRANCH = np.dtype(
 SAID = np.dtype([("branch", np.int64), ("share", np.float64), ("cell", np.int64)])
 
 NUM_NODES, NUM_BRANCHES, NUM_SAID, NUM_TURNS, NUM_WAITING = range(5)  # indexes into `counts`
-OWN, HISTORY, PAIR, TOKEN, RECENT = (1 << kind for kind in range(5))  # kinds of evidence
 
 _MOST = 0.95  # of what is left, taken by one row
 _SPREAD = 2_654_435_769  # spreads token ids over slots (Knuth: multiplicative hashing)
@@ -126,6 +126,17 @@ class Growth(NamedTuple):
             begin = end
         return turns
 
+    def foretold(self, node: int, token_id: int) -> tuple[list[float], list[int], int | None]:
+        """Shares and kinds of all that might have followed a node, and which of it came."""
+        one = self.nodes[node]
+        branches = self.branches[one["first_branch"] : one["end_branch"]]
+        came_at = np.flatnonzero(branches["token_id"] == token_id)
+        return (
+            branches["share"].tolist(),
+            branches["kinds"].tolist(),
+            int(came_at[0]) if len(came_at) else None,
+        )
+
     def child(self, node: int, token_id: int) -> int | None:
         """The child of a node with this token."""
         branches = self.branches[self.nodes["branch"][: self.counts[NUM_NODES]]]
@@ -140,7 +151,7 @@ def grow(root_id: int, known: Known, beliefs: Beliefs, bounds: Bounds, noise: No
     for node in range(bounds.max_width - 1):
         if tree.nodes[node].depth < bounds.max_depth:
             _expand(tree, node, known, beliefs, bounds)
-            _await(tree, node, bounds, noise)
+            _await(tree, node, beliefs, bounds, noise)
         if tree.counts[NUM_WAITING] == 0:
             break
         _add_node(tree, _likeliest(tree))
@@ -388,13 +399,12 @@ def _end_turn(tree: Growth) -> None:
 
 
 @njit(cache=True)
-def _await(tree: Growth, node: int, bounds: Bounds, noise: Noise) -> None:
+def _await(tree: Growth, node: int, beliefs: Beliefs, bounds: Bounds, noise: Noise) -> None:
     """Have the branches of a node wait that are worth a row."""
     one = tree.nodes[node]
     branches = tree.branches[one.first_branch : one.end_branch]
     probability = tree.branches[one.branch].probability
-    for branch in branches:
-        branch.probability = branch.share
+    _weigh(branches, beliefs)
     if len(noise.keys):
         _reweigh(branches, noise.keys[one.depth], noise)
     floor = bounds.min_probability / probability
@@ -412,6 +422,21 @@ def _is_in(values: IntArray, value: int) -> bool:
         if one == value:
             return True
     return False
+
+
+@njit(cache=True)
+def _weigh(branches: Records, beliefs: Beliefs) -> None:
+    """The last word on the branches of one node: see `Agreement.weigh`."""
+    total = 0.0
+    for branch in branches:
+        cell = beliefs.factor_cells[branch.kinds]
+        for edge in beliefs.edges:
+            cell += edge <= branch.share
+        branch.probability = branch.share * beliefs.factors[cell]
+        total += branch.probability
+    if total > beliefs.most:
+        for branch in branches:
+            branch.probability = branch.probability * beliefs.most / total
 
 
 @njit(cache=True)

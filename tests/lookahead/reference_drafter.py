@@ -10,6 +10,7 @@ from itertools import count, groupby
 
 import numpy as np
 
+from lookahead.agreement import HISTORY, OWN, PAIR, RECENT, TOKEN
 from lookahead.calibration import MAX_RECENT_DEPTH, NUM_RECENT, Calibration, Turn
 from lookahead.candidates import (
     MATCH_LENGTHS,
@@ -80,39 +81,66 @@ class Expectation:
     """Probabilities of what may follow at one node, each kind of evidence in its turn."""
 
     def __init__(self, calibration: Calibration) -> None:
-        self.shares = calibration.shares
+        self.calibration = calibration
         self.probabilities: dict[int, float] = {}
+        self.kinds: dict[int, int] = {}
         self.left = 1.0
         self.turns: list[Turn] = []
 
-    def take_matches(self, groups: Mapping[int, Sequence[int]], num_seen: int, cell: int) -> None:
+    def take_matches(
+        self, groups: Mapping[int, Sequence[int]], num_seen: int, cell: int, kind: int
+    ) -> None:
         """Places that match the context, by the token they go on with."""
-        taken = self.left * self.shares[cell]
+        taken = self.left * self.calibration.shares[cell]
         each = taken / num_seen
         shares = [each * len(group) for group in groups.values()]
-        self.take(list(groups), shares, [cell] * len(shares))
+        self.take(list(groups), shares, [cell] * len(shares), kind)
         self.left -= taken
 
     def take_row(
-        self, token_ids: Sequence[int], first_cell: int, own_ids: Collection[int], row_length: int
+        self,
+        token_ids: Sequence[int],
+        first_cell: int,
+        own_ids: Collection[int],
+        *,
+        row_length: int,
+        kind: int,
     ) -> None:
         """Likely tokens, likeliest first."""
         cells = [
             cell + row_length if token_id in own_ids else cell
             for cell, token_id in enumerate(token_ids, first_cell)
         ]
+        shares = [self.calibration.shares[cell] for cell in cells]
         total = 0.0
-        for cell in cells:
-            total += self.shares[cell]
+        for share in shares:
+            total += share
         scale = self.left if total <= MOST else self.left * MOST / total
-        self.take(token_ids, [scale * self.shares[cell] for cell in cells], cells)
+        self.take(token_ids, [scale * share for share in shares], cells, kind)
         self.left -= scale * total
 
-    def take(self, token_ids: Sequence[int], shares: Sequence[float], cells: Sequence[int]) -> None:
+    def take(
+        self, token_ids: Sequence[int], shares: Sequence[float], cells: Sequence[int], kind: int
+    ) -> None:
         """One turn."""
         self.turns.append((token_ids, shares, cells))
         for token_id, share in zip(token_ids, shares, strict=True):
             self.probabilities[token_id] = self.probabilities.get(token_id, 0.0) + share
+            self.kinds[token_id] = self.kinds.get(token_id, 0) | kind
+
+    def weighed(self) -> list[float]:
+        """What is believed in the end of each token in `probabilities`, 1 at most together."""
+        agreement = self.calibration.agreement
+        return agreement.weigh(list(self.probabilities.values()), list(self.kinds.values()))
+
+    def learn(self, token_id: int) -> None:
+        """Tell the calibration which token came."""
+        self.calibration.learn(self.turns, token_id)
+        self.calibration.agreement.learn(
+            list(self.probabilities.values()),
+            list(self.kinds.values()),
+            list(self.probabilities).index(token_id) if token_id in self.probabilities else None,
+        )
 
 
 class Node:
@@ -200,7 +228,7 @@ class ReferenceDrafter:
         for token_id in request.token_ids[length:].tolist():
             if node is None or node.expectation is None:
                 break
-            self.calibration.learn(node.expectation.turns, token_id)
+            node.expectation.learn(token_id)
             node = next((child for child in node.children if child.token_id == token_id), None)
 
     def grow(self, root: Node, request: RequestView, limits: DraftLimits) -> None:
@@ -233,7 +261,8 @@ class ReferenceDrafter:
             longest = longest or length
             num_seen = sum(map(len, groups.values()))
             cell = cells.match_cell(level.is_own, length, num_seen, len(groups))
-            expectation.take_matches(groups, num_seen, cell)
+            kind = OWN if level.is_own else HISTORY
+            expectation.take_matches(groups, num_seen, cell, kind)
             for token_id, group in groups.items():
                 evidence.setdefault(token_id, []).append((level, group))
         if self.successors is None or expectation.left * node.probability < limits.min_probability:
@@ -241,22 +270,23 @@ class ReferenceDrafter:
         previous_id = self.previous_id if node.parent is None else node.parent.token_id
         pair_row = self.successors.pair_successors(previous_id, node.token_id)
         if pair_row:
-            expectation.take_row(pair_row, cells.pair_cell(longest), own_ids, NUM_SUCCESSORS)
+            cell = cells.pair_cell(longest)
+            expectation.take_row(pair_row, cell, own_ids, row_length=NUM_SUCCESSORS, kind=PAIR)
         row = self.successors.successors(node.token_id)
         if row:
             cell = cells.token_cell(has_matches=longest > 0, has_pair=bool(pair_row))
-            expectation.take_row(row, cell, own_ids, NUM_SUCCESSORS)
+            expectation.take_row(row, cell, own_ids, row_length=NUM_SUCCESSORS, kind=TOKEN)
         recent_ids = self.near_misses.heaviest()
         if recent_ids and node.depth < MAX_RECENT_DEPTH:
-            expectation.take_row(recent_ids, cells.recent_cell(node.depth), own_ids, NUM_RECENT)
+            cell = cells.recent_cell(node.depth)
+            expectation.take_row(recent_ids, cell, own_ids, row_length=NUM_RECENT, kind=RECENT)
         return evidence
 
 
 def children_of(node: Node, limits: DraftLimits) -> list[tuple[int, float]]:
     """The children worth a row, with the probability of reaching them, not in order."""
     assert node.expectation is not None
-    probabilities = node.expectation.probabilities
-    token_ids, shares = list(probabilities), list(probabilities.values())
+    token_ids, shares = list(node.expectation.probabilities), node.expectation.weighed()
     if limits.foresight is not None:
         shares = limits.foresight.reweigh(node.depth + 1, token_ids, shares)
     floor = limits.min_probability / node.probability

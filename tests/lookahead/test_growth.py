@@ -102,3 +102,4 @@ def test_drafts_and_what_is_learned_from_them_are_those_of_the_slow_truth(
         world.go_on(draft)
     fast, slow = world.fast._calibration, world.slow.calibration
     assert list(fast.shares) == pytest.approx(list(slow.shares), rel=1e-12)
+    assert fast.agreement.factors == pytest.approx(slow.agreement.factors, rel=1e-12)
