@@ -53,10 +53,14 @@ def gather(own: Candidates, other: Candidates, levels: IntArray) -> Evidence:
         np.empty(capacity, np.bool_),
         own.wraps_at,
     )
-    count = own_index = other_index = 0
+    indexes = np.zeros(2, np.int64)  # of the next candidate of each store
+    count = 0
     for level in range(len(levels) - 1, -1, -1):
-        own_index, count = _take(own, own_index, levels[level], True, evidence, count)
-        other_index, count = _take(other, other_index, levels[level], False, evidence, count)
+        for store in range(2):
+            found = (own, other)[store]
+            indexes[store], count = _take(
+                found, indexes[store], levels[level], store == 0, evidence, int(count)
+            )
     return Evidence(
         evidence.windows[:count],
         evidence.positions[:count],

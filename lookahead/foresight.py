@@ -40,11 +40,15 @@ class Noise(NamedTuple):
         keys: of each depth, from that of the root's children on; none: nothing is known.
         strength: see `STRENGTH`.
         unknown: what the noise of a token is worth on average.
+        bystander_ids: tokens that may come though no evidence names them.
+        bystander_weights: of what the evidence leaves.
     """
 
     keys: NDArray[np.uint64]
     strength: float
     unknown: float
+    bystander_ids: NDArray[np.int64] = np.empty(0, np.int64)
+    bystander_weights: NDArray[np.float64] = np.empty(0)
 
 
 NO_NOISE = Noise(np.empty(0, np.uint64), 0.0, 1.0)

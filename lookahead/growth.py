@@ -24,6 +24,7 @@ from lookahead.successors import SuccessorRows
 
 __all__ = ["Bounds", "Growth", "Known", "grow"]
 
+FloatArray = NDArray[np.float64]
 Records = NDArray[Any]  # of the types below
 
 NODE = np.dtype(
@@ -103,6 +104,8 @@ class Growth(NamedTuple):
         next_places: [num_places] the next one that agrees with the same path; -1: none.
         waiting: a heap of branches, the likeliest first.
         slots: a hash table of one node's branches by token.
+        bystander_factors: [max_depth, num_bystanders] what noise does to their weights; below 0:
+            not yet known.
     """
 
     counts: IntArray
@@ -113,6 +116,7 @@ class Growth(NamedTuple):
     next_places: IntArray
     waiting: IntArray
     slots: IntArray
+    bystander_factors: FloatArray
 
     def turns(self, node: int) -> list[Turn]:
         """What each kind of evidence said at a node."""
@@ -147,7 +151,7 @@ class Growth(NamedTuple):
 @njit(cache=True)
 def grow(root_id: int, known: Known, beliefs: Beliefs, bounds: Bounds, noise: Noise) -> Growth:
     """Take the likeliest branch into the tree until it is full or none is left."""
-    tree = _planted(root_id, known, beliefs, bounds)
+    tree = _planted(root_id, known, beliefs, bounds, len(noise.bystander_ids))
     for node in range(bounds.max_width - 1):
         if tree.nodes[node].depth < bounds.max_depth:
             _expand(tree, node, known, beliefs, bounds)
@@ -159,12 +163,15 @@ def grow(root_id: int, known: Known, beliefs: Beliefs, bounds: Bounds, noise: No
 
 
 @njit(cache=True)
-def _planted(root_id: int, known: Known, beliefs: Beliefs, bounds: Bounds) -> Growth:
+def _planted(
+    root_id: int, known: Known, beliefs: Beliefs, bounds: Bounds, num_bystanders: int
+) -> Growth:
     """The root alone, with room for all that can grow from it."""
     num_places = len(known.evidence.positions)
     row_length = known.successors.top_ids.shape[1]
     num_in_rows = 2 * row_length + len(known.recent_ids)
-    most = 1 + num_places * bounds.max_depth + num_in_rows * bounds.max_width
+    most = 1 + num_places * bounds.max_depth
+    most += (num_in_rows + num_bystanders) * bounds.max_width
     num_slots = 64
     while num_slots < 2 * (num_places + num_in_rows):
         num_slots *= 2
@@ -177,6 +184,7 @@ def _planted(root_id: int, known: Known, beliefs: Beliefs, bounds: Bounds) -> Gr
         np.arange(1, num_places + 1),
         np.empty(most, np.int64),
         np.full(num_slots, -1, np.int64),
+        np.full((bounds.max_depth, num_bystanders), -1.0),
     )
     root = _add_branch(tree, root_id, -1)
     tree.branches[root].probability = 1.0
@@ -214,19 +222,32 @@ def _add_branch(tree: Growth, token_id: int, parent: int) -> int:
 
 
 @njit(cache=True)
-def _branch(tree: Growth, node: int, token_id: int) -> int:
-    """The branch of a node with this token, made where there is none.
+def _slot(tree: Growth, node: int, token_id: int) -> int:
+    """Where a node's branch with this token is, or should be.
 
     A slot that holds another node's branch is free: all of that one's were there before.
     """
     first = tree.nodes[node].first_branch
     mask = len(tree.slots) - 1
-    slot = (int(token_id) * _SPREAD >> 16) & mask
-    while tree.slots[slot] >= first:
-        if tree.branches[tree.slots[slot]].token_id == token_id:
-            return int(tree.slots[slot])
+    slot = (token_id * _SPREAD >> 16) & mask
+    while tree.slots[slot] >= first and tree.branches[tree.slots[slot]].token_id != token_id:
         slot = (slot + 1) & mask
-    tree.slots[slot] = _add_branch(tree, token_id, node)
+    return slot
+
+
+@njit(cache=True)
+def _find(tree: Growth, node: int, token_id: int) -> int:
+    """The branch of a node with this token; -1: there is none."""
+    branch = int(tree.slots[_slot(tree, node, token_id)])
+    return branch if branch >= tree.nodes[node].first_branch else -1
+
+
+@njit(cache=True)
+def _branch(tree: Growth, node: int, token_id: int) -> int:
+    """The branch of a node with this token, made where there is none."""
+    slot = _slot(tree, node, token_id)
+    if tree.slots[slot] < tree.nodes[node].first_branch:
+        tree.slots[slot] = _add_branch(tree, token_id, node)
     return int(tree.slots[slot])
 
 
@@ -265,7 +286,7 @@ def _hear_places(
             and evidence.is_own[place] == is_own
         ):
             following = tree.next_places[place]
-            token_id = evidence.windows[place, depth]
+            token_id = int(evidence.windows[place, depth])
             if token_id >= 0:
                 _see(tree, node, token_id, place, begin)
                 num_seen += 1
@@ -277,10 +298,11 @@ def _hear_places(
             longest = length
         num_distinct = tree.counts[NUM_SAID] - begin
         cell = _match_cell(beliefs, is_own, length, num_seen, num_distinct)
+        kind = OWN if is_own else HISTORY
         taken = left * beliefs.shares[cell]
         each = taken / num_seen
         for number in range(begin, tree.counts[NUM_SAID]):
-            _give(tree, number, each * tree.said[number].share, cell, OWN if is_own else HISTORY)
+            _give(tree, number, each * tree.said[number].share, cell, kind)
         _end_turn(tree)
         left -= taken
     return left, longest
@@ -330,14 +352,14 @@ def _hear_rows(
     if previous_id >= 0 and rows.pairs[slot] == pair and rows.pair_top_ids[slot, 0] >= 0:
         has_pair = True
         cell = beliefs.pair_cells[min(longest, 2)]
-        left = _hear_row(tree, node, rows.pair_top_ids[slot], cell, left, PAIR, known, beliefs)
+        left = _hear_row(tree, node, rows.pair_top_ids[slot], cell, left, int(PAIR), known, beliefs)
     if 0 <= token_id < len(rows.top_ids) and rows.top_ids[token_id, 0] >= 0:
         cell = beliefs.token_cells[int(longest > 0), int(has_pair)]
-        left = _hear_row(tree, node, rows.top_ids[token_id], cell, left, TOKEN, known, beliefs)
+        left = _hear_row(tree, node, rows.top_ids[token_id], cell, left, int(TOKEN), known, beliefs)
     depth = tree.nodes[node].depth
     if depth < len(beliefs.recent_cells) and known.recent_ids[0] >= 0:
         cell = beliefs.recent_cells[depth]
-        _hear_row(tree, node, known.recent_ids, cell, left, RECENT, known, beliefs)
+        _hear_row(tree, node, known.recent_ids, cell, left, int(RECENT), known, beliefs)
 
 
 @njit(cache=True)
@@ -355,7 +377,7 @@ def _hear_row(
     begin = tree.counts[NUM_SAID]
     total = 0.0
     for rank in range(len(row)):
-        token_id = row[rank]
+        token_id = int(row[rank])
         if token_id < 0:
             break
         cell = first_cell + rank
@@ -404,11 +426,11 @@ def _await(tree: Growth, node: int, beliefs: Beliefs, bounds: Bounds, noise: Noi
     one = tree.nodes[node]
     branches = tree.branches[one.first_branch : one.end_branch]
     probability = tree.branches[one.branch].probability
+    floor = bounds.min_probability / probability
     _weigh(branches, beliefs)
     if len(noise.keys):
-        _reweigh(branches, noise.keys[one.depth], noise)
-    floor = bounds.min_probability / probability
-    for number in range(one.first_branch, one.end_branch):
+        _foresee(tree, node, floor, noise)
+    for number in range(one.first_branch, tree.counts[NUM_BRANCHES]):
         branch = tree.branches[number]
         is_worth_it = branch.probability >= floor
         branch.probability *= probability
@@ -440,17 +462,54 @@ def _weigh(branches: Records, beliefs: Beliefs) -> None:
 
 
 @njit(cache=True)
-def _reweigh(branches: Records, key: int, noise: Noise) -> None:
-    """Weigh the branches of one node by their noise: see `Foresight.reweigh`."""
+def _foresee(tree: Growth, node: int, floor: float, noise: Noise) -> None:
+    """Weigh the branches of a node by their noise: see `Foresight.reweigh`.
+
+    Bystanders worth a row become branches behind the node's own, of which nothing is learned.
+    """
+    one = tree.nodes[node]
+    branches = tree.branches[one.first_branch : one.end_branch]
+    key = noise.keys[one.depth]
     given = total = 0.0
     for branch in branches:
         given += branch.probability
-        total += branch.probability * _factor(key, branch.token_id, noise.strength)
-    total += max(0.0, 1.0 - given) * noise.unknown
+        branch.probability *= _factor(key, branch.token_id, noise.strength)
+        total += branch.probability
+    left = max(0.0, 1.0 - given)
+    weights = np.empty(0)
+    if left >= floor:
+        weights = left * _bystanders(tree, node, noise)
+    rest = left
+    for number in range(len(weights)):
+        rest -= weights[number]
+        weights[number] *= tree.bystander_factors[one.depth, number]
+        total += weights[number]
+    total += rest * noise.unknown
     if total > 0.0:
         for branch in branches:
-            factor = _factor(key, branch.token_id, noise.strength)
-            branch.probability = branch.probability * factor / total
+            branch.probability /= total
+    for number in range(len(weights)):
+        if weights[number] > 0.0 and weights[number] >= floor * total:
+            bystander = _add_branch(tree, noise.bystander_ids[number], node)
+            tree.branches[bystander].probability = weights[number] / total
+
+
+@njit(cache=True)
+def _bystanders(tree: Growth, node: int, noise: Noise) -> FloatArray:
+    """Weights of the bystanders, 0 where a branch of the node has the token; their noise is known.
+
+    All nodes of one depth share the noise.
+    """
+    depth = tree.nodes[node].depth
+    weights = noise.bystander_weights.copy()
+    for number in range(len(weights)):
+        token_id = noise.bystander_ids[number]
+        if _find(tree, node, token_id) >= 0:
+            weights[number] = 0.0
+        if tree.bystander_factors[depth, number] < 0.0:
+            factor = _factor(noise.keys[depth], token_id, noise.strength)
+            tree.bystander_factors[depth, number] = factor
+    return weights
 
 
 @njit(cache=True)
