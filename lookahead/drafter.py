@@ -16,7 +16,7 @@ from lookahead.candidates import MAX_MATCH_LENGTH, Candidates, IntArray
 from lookahead.draft import DraftTree, TokenSource, quoted_position
 from lookahead.evidence import Evidence, gather
 from lookahead.expectation import Expectation
-from lookahead.foresight import Foresight
+from lookahead.foresight import Bystanders, Foresight
 from lookahead.learned import Learned
 from lookahead.near_misses import NearMisses
 from lookahead.request_view import RequestView
@@ -191,11 +191,14 @@ class TrieDrafter:
         ticket = count()  # of equally likely nodes, the one found first
         frontier: list[tuple[float, int, int, _Node, Evidence]] = []
         recent_ids = self._near_misses.heaviest()
+        bystanders = None
+        if limits.foresight is not None:
+            bystanders = Bystanders.of(request.token_ids, self._near_misses.nearly_said)
         node = root
         for _ in range(limits.max_width - 1):
             if node.depth < limits.max_depth:
                 evidence = self._expect(node, request, recent_ids, limits)
-                for token_id, probability in _children(node, limits):
+                for token_id, probability in _children(node, limits, bystanders):
                     entry = (-probability, next(ticket), token_id, node, evidence.get(token_id, []))
                     heappush(frontier, entry)
             if not frontier:
@@ -240,13 +243,17 @@ class TrieDrafter:
         return evidence
 
 
-def _children(node: _Node, limits: DraftLimits) -> list[tuple[int, float]]:
+def _children(
+    node: _Node, limits: DraftLimits, bystanders: Bystanders | None
+) -> list[tuple[int, float]]:
     """The children worth a row, with the probability of reaching them, not in order."""
     assert node.expectation is not None, "a node is expected of before it is expanded"
     token_ids = list(node.expectation.probabilities)
     shares = node.expectation.weighed()
     if limits.foresight is not None:
-        shares = limits.foresight.reweigh(node.depth + 1, token_ids, shares)
+        if (1.0 - sum(shares)) * node.probability < limits.min_probability:
+            bystanders = None
+        token_ids, shares = limits.foresight.reweigh(node.depth + 1, token_ids, shares, bystanders)
     floor = limits.min_probability / node.probability
     return [
         (token_id, share * node.probability)
