@@ -14,7 +14,7 @@ from lookahead.beliefs import beliefs_of
 from lookahead.calibration import NUM_RECENT, Calibration
 from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH, Candidates, IntArray
 from lookahead.draft import DraftTree, TokenSource
-from lookahead.foresight import NO_NOISE, Foresight
+from lookahead.foresight import NO_NOISE, Bystanders, Foresight, Noise
 from lookahead.learned import Learned
 from lookahead.near_misses import NearMisses
 from lookahead.request_view import RequestView
@@ -133,7 +133,7 @@ class TrieDrafter:
             self._known(evidence, request),
             beliefs_of(self._calibration),
             _bounds(limits),
-            limits.foresight.noise(limits.max_depth) if limits.foresight else NO_NOISE,
+            self._noise(request, limits),
         )
         self._drafted = tree, request, len(request)
         nodes = lay_out(tree, evidence, request.source_codes)
@@ -186,6 +186,12 @@ class TrieDrafter:
         if self._masked is None or self._masked[0] is not snapshot:
             self._masked = (snapshot, snapshot.edges_of(self._masked_sequence_ids))
         return snapshot.candidates(request.token_ids[-MAX_MATCH_LENGTH:], depth, self._masked[1])
+
+    def _noise(self, request: RequestView, limits: DraftLimits) -> Noise:
+        if limits.foresight is None:
+            return NO_NOISE
+        bystanders = Bystanders.of(request.token_ids, self._near_misses.nearly_said)
+        return limits.foresight.noise(limits.max_depth, bystanders)
 
     def _known(self, evidence: "Evidence", request: RequestView) -> "Known":
         from lookahead.growth import Known

@@ -22,6 +22,7 @@ from lookahead.candidates import (
 )
 from lookahead.draft import DraftTree, TokenSource, quoted_position
 from lookahead.drafter import DraftLimits
+from lookahead.foresight import Bystanders
 from lookahead.learned import Learned
 from lookahead.near_misses import NearMisses
 from lookahead.request_view import RequestView
@@ -235,11 +236,14 @@ class ReferenceDrafter:
         """Take the likeliest known node into the tree until it is full or nothing is left."""
         ticket = count()  # of equally likely nodes, the one found first
         frontier: list[tuple[float, int, int, Node, Evidence]] = []
+        bystanders = None
+        if limits.foresight is not None:
+            bystanders = Bystanders.of(request.token_ids, self.near_misses.nearly_said)
         node = root
         for _ in range(limits.max_width - 1):
             if node.depth < limits.max_depth:
                 evidence = self.expect(node, request, limits)
-                for token_id, probability in children_of(node, limits):
+                for token_id, probability in children_of(node, limits, bystanders):
                     entry = (-probability, next(ticket), token_id, node, evidence.get(token_id, []))
                     heappush(frontier, entry)
             if not frontier:
@@ -283,12 +287,16 @@ class ReferenceDrafter:
         return evidence
 
 
-def children_of(node: Node, limits: DraftLimits) -> list[tuple[int, float]]:
+def children_of(
+    node: Node, limits: DraftLimits, bystanders: Bystanders | None
+) -> list[tuple[int, float]]:
     """The children worth a row, with the probability of reaching them, not in order."""
     assert node.expectation is not None
     token_ids, shares = list(node.expectation.probabilities), node.expectation.weighed()
     if limits.foresight is not None:
-        shares = limits.foresight.reweigh(node.depth + 1, token_ids, shares)
+        if (1.0 - sum(shares)) * node.probability < limits.min_probability:
+            bystanders = None
+        token_ids, shares = limits.foresight.reweigh(node.depth + 1, token_ids, shares, bystanders)
     floor = limits.min_probability / node.probability
     return [
         (token_id, share * node.probability)
