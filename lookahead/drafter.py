@@ -79,7 +79,7 @@ class Drafter(Protocol):
 class TrieDrafter:
     """Drafts one answer from the request's own tokens, the Trie, and what the model nearly said.
 
-    Asks the stores what is known, has the tree grown by its likeliest branch (`growth.py`), and
+    Asks the stores what is known, has the tree grown by its likeliest branch (`growing.py`), and
     learns from what came how far to believe what was said.
     """
 
@@ -114,7 +114,7 @@ class TrieDrafter:
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         """See `Drafter`. Raises ValueError for an empty request."""
         from lookahead.evidence import gather  # only now: the page need not wait for numba
-        from lookahead.growth import grow
+        from lookahead.growing import grow
         from lookahead.layout import lay_out
 
         if not len(request):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lookahead.candidates import IntArray
 from lookahead.draft import SOURCE_CODES, TokenSource
 from lookahead.evidence import Evidence
-from lookahead.growth import Growth
+from lookahead.growth import NUM_NODES, Growth
 
 __all__ = ["Layout", "lay_out"]
 
@@ -40,7 +40,7 @@ def lay_out(tree: Growth, evidence: Evidence, request_codes: NDArray[np.uint8]) 
     Args:
         request_codes: [length of the request] the source of each of its tokens.
     """
-    count = tree.counts[0]
+    count = tree.counts[NUM_NODES]
     layout = Layout(
         np.empty(count, np.int64),
         np.empty(count, np.int64),
