@@ -24,8 +24,10 @@ __all__ = ["NO_NOISE", "Bystanders", "Foresight", "Noise", "strength_at"]
 # model's own probability and the noise decides. The likeliest value at 6,570 places of answers
 # sampled at temperature 0.8 (docs/lab-log.md); so are the other two.
 STRENGTH = 0.44
-_BYSTANDERS_SHARE = 0.45  # of what the evidence leaves
+_BYSTANDERS_SHARE = 0.55  # of what the evidence leaves
 _POWER = 0.7  # what is said twice as often is likelier by this power of 2
+_FADING = 0.3  # what was said twice as long ago is less likely by this power of 2
+_RECENT = 10  # tokens back, within which time tells little
 _MEASURED_TEMPERATURE = 0.8
 _MAX_BYSTANDERS = 256  # the heaviest; more cost time at every node
 _LOOKED_BACK = 2048  # tokens of the conversation
@@ -75,14 +77,16 @@ class Bystanders:
 
     @classmethod
     def of(cls, conversation: IntArray, nearly_said: Mapping[int, float]) -> Self:
-        """By how often each occurs.
+        """By how often each occurs, and how long ago it last did.
 
         Args:
             conversation: its tokens so far.
             nearly_said: how often, by token; where the model thought it second 1/2, and so on.
         """
-        ids, counts = np.unique(conversation[-_LOOKED_BACK:], return_counts=True)
-        weights = dict(zip(ids.tolist(), ((counts + 1.0) ** _POWER).tolist(), strict=True))
+        latest_first = conversation[-_LOOKED_BACK:][::-1]
+        ids, ago, counts = np.unique(latest_first, return_index=True, return_counts=True)
+        often_and_late = (counts + 1.0) ** _POWER * (1.0 + ago / _RECENT) ** -_FADING
+        weights = dict(zip(ids.tolist(), often_and_late.tolist(), strict=True))
         for token_id, often in nearly_said.items():
             weights[token_id] = weights.get(token_id, 0.0) + often**_POWER
         heaviest = sorted(weights, key=weights.__getitem__, reverse=True)[:_MAX_BYSTANDERS]

@@ -1,5 +1,7 @@
 """Foresight: tokens that no evidence names are drafted where their noise is large."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,9 @@ def test_what_occurs_often_or_was_nearly_said_stands_by_with_more_weight() -> No
     weights = dict(zip(bystanders.token_ids.tolist(), bystanders.weights.tolist(), strict=True))
     assert weights[9] > weights[7] > weights[8] > 0
     assert sum(weights.values()) == pytest.approx(1.0)
+    later = Bystanders.of(np.array([7, *range(8, 40), 6]), {})
+    assert later.token_ids[0] == 6
+    assert later.token_ids[-1] == 7
     many = Bystanders.of(np.arange(5_000), {4_000: 3.0})
     assert len(many.token_ids) == 256
     assert many.token_ids[0] == 4_000
@@ -33,12 +38,15 @@ def test_bystanders_share_what_the_children_leave_and_no_token_counts_twice() ->
     assert alone[0] == token_ids[:2] == [3, 100]
     assert sorted(token_ids[2:]) == list(range(4, 60))
     assert sum(shares) < 1.0
-    others = [noise(17, 40, token_id) for token_id in token_ids[2:]]
-    assert np.argsort(others).tolist() == np.argsort(shares[2:]).tolist(), "all occur once"
+    weights = dict(zip(bystanders.token_ids.tolist(), bystanders.weights.tolist(), strict=True))
+    others = [
+        math.log(weights[token_id]) + 0.44 * noise(17, 40, token_id) for token_id in token_ids[2:]
+    ]
+    assert np.argsort(others).tolist() == np.argsort(shares[2:]).tolist()
     averages = [
         sum(foresight.reweigh(depth, [3], [0.3], bystanders)[1][1:]) for depth in range(1, 400)
     ]
-    assert np.mean(averages) == pytest.approx(0.45 * 0.7, abs=0.03)
+    assert np.mean(averages) == pytest.approx(0.55 * 0.7, abs=0.03)
 
 
 def test_nothing_is_left_for_bystanders_of_sure_children() -> None:
@@ -56,12 +64,12 @@ def test_a_draft_has_the_loudest_token_of_the_conversation_and_learns_nothing_of
     drafter = TrieDrafter(None, None)
     draft = drafter.draft(request, DraftLimits(16, 1, foresight=Foresight(17, len(request))))
     loudest = max(CONVERSATION.tolist(), key=lambda token_id: noise(17, len(request), token_id))
-    assert draft.token_ids[1] == loudest
+    assert loudest in draft.token_ids[1:4], "nothing is known of any but how late it came"
     assert set(draft.sources[1:]) == {TokenSource.RECYCLED}
     assert set(draft.positions) == {-1}
     factors = list(drafter._calibration.agreement.factors)
     request.append([loudest], TokenSource.OUTPUT)
-    drafter.observe(draft, [1], None)
+    drafter.observe(draft, [draft.token_ids.index(loudest)], None)
     assert drafter._calibration.agreement.factors == factors
 
 
