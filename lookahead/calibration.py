@@ -12,6 +12,7 @@ from typing import Self
 
 import numpy as np
 
+from lookahead.agreement import Agreement
 from lookahead.blob import BlobFormatError, pack_arrays, unpack_arrays
 from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH
 from lookahead.successors import NUM_SUCCESSORS
@@ -51,6 +52,7 @@ class Calibration:
 
     def __init__(self) -> None:
         self.shares = _prior_shares()  # by cell; read directly, since drafting asks thousands
+        self.agreement = Agreement()
         self._asked = [_PRIOR_WEIGHT] * _NUM_CELLS
         self._right = [share * _PRIOR_WEIGHT for share in self.shares]
 
@@ -120,7 +122,7 @@ class Calibration:
     def to_bytes(self) -> bytes:
         """Serialize."""
         arrays = {"asked": np.array(self._asked), "right": np.array(self._right)}
-        return pack_arrays(HEADER, arrays)
+        return pack_arrays(HEADER, arrays | self.agreement.arrays())
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> Self:
@@ -128,6 +130,9 @@ class Calibration:
         try:
             arrays = unpack_arrays(HEADER, blob)
             counts = np.array([arrays["asked"], arrays["right"]])  # [2, cells]
+            agreement = Agreement()
+            if "foretold" in arrays:  # earlier versions knew no agreement
+                agreement = Agreement.from_arrays(arrays["foretold"], arrays["came"])
         except (BlobFormatError, KeyError, ValueError) as error:
             raise CalibrationFormatError(f"{error} Start with the priors.") from error
         if counts.shape != (2, _NUM_CELLS) or counts.dtype != np.float64:
@@ -137,6 +142,7 @@ class Calibration:
             raise CalibrationFormatError("These counts are not possible. Start with the priors.")
         right = np.clip(right, _LEAST_SHARE * asked, (1 - _LEAST_SHARE) * asked)
         calibration = cls()
+        calibration.agreement = agreement
         calibration._asked, calibration._right = asked.tolist(), right.tolist()
         calibration.shares = (right / asked).tolist()
         return calibration

@@ -5,8 +5,7 @@ always points at the first token *after* a match. Used by the request view, the 
 Trie to answer one question in the same terms, and read by the drafter.
 """
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,11 @@ from numpy.typing import NDArray
 __all__ = [
     "MATCH_LENGTHS",
     "MAX_MATCH_LENGTH",
+    "MAX_PLACES",
     "Candidates",
     "IntArray",
     "evenly_spaced",
     "level_of",
-    "measure_matches",
-    "rank",
-    "scan",
 ]
 
 IntArray = NDArray[np.integer[Any]]
@@ -30,22 +27,29 @@ MATCH_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 MAX_MATCH_LENGTH = MATCH_LENGTHS[-1]
 
+MAX_PLACES = 64
+"""Of one store at one match length, so many are listened to, the latest ones."""
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+
+class Candidates(NamedTuple):
     """Continuations of the context found in one store, longest match and then latest first.
 
-    Args:
-        positions: [num_candidates] where the store continues after the match.
-        match_lengths: [num_candidates] tokens before it that agree with the end of the context.
-        windows: [num_candidates, depth] the tokens from there on; -1 from a sequence border on.
+    Attributes:
+        positions: [num_candidates] int64, where the store continues after the match.
+        match_lengths: [num_candidates] int64, tokens before it that agree with the end of the
+            context.
+        windows: [num_candidates, depth] int32, the tokens from there on; -1 from a border on.
+        is_document: [num_candidates] whether it is in a document of the Trie.
         wraps_at: where windows return to their position: the end of the request's own tokens.
+        longest: length of the longest match, even where it is left out; 0: nothing was found.
     """
 
     positions: IntArray
     match_lengths: IntArray
     windows: IntArray
+    is_document: NDArray[np.bool_]
     wraps_at: int
+    longest: int = 0
 
     def position(self, candidate: int, depth: int) -> int:
         """Where in the store the token stands that `windows[candidate, depth]` shows."""
@@ -53,28 +57,20 @@ class Candidates:
         return start + depth % (self.wraps_at - start)
 
     @classmethod
+    def empty(cls, capacity: int, depth: int, wraps_at: int) -> Self:
+        """Room for so many candidates, to be written."""
+        return cls(
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int64),
+            np.empty((capacity, depth), np.int32),
+            np.zeros(capacity, np.bool_),
+            wraps_at,
+        )
+
+    @classmethod
     def none(cls, depth: int) -> Self:
         """Nothing was found."""
-        empty = np.empty(0, np.int64)
-        return cls(empty, empty, np.empty((0, depth), np.int64), 1)
-
-
-def scan(tokens: IntArray, suffix: IntArray) -> tuple[IntArray, IntArray]:
-    """Find every place in `tokens` that follows the last token of `suffix`.
-
-    Returns:
-        positions [n] in ascending order, and their match lengths [n], both within `tokens`.
-    """
-    positions = np.flatnonzero(tokens[:-1] == suffix[-1]) + 1
-    return positions, measure_matches(tokens, positions, suffix)
-
-
-def measure_matches(tokens: IntArray, positions: IntArray, suffix: IntArray) -> IntArray:
-    """For each position, how many tokens before it agree with the end of `suffix`."""
-    back = positions[:, None] - np.arange(1, len(suffix) + 1)  # [num_positions, suffix_length]
-    agrees = (tokens.take(back, mode="clip") == suffix[::-1]) & (back >= 0)
-    lengths: IntArray = np.logical_and.accumulate(agrees, axis=1).sum(axis=1)
-    return lengths
+        return cls.empty(0, depth, 1)
 
 
 def level_of(match_lengths: IntArray) -> IntArray:
@@ -87,8 +83,3 @@ def evenly_spaced(values: IntArray, limit: int) -> IntArray:
     if len(values) <= limit:
         return values
     return values[np.arange(limit) * len(values) // limit]
-
-
-def rank(positions: IntArray, match_lengths: IntArray) -> IntArray:
-    """Order that puts the longest level first and, within a level, the latest position."""
-    return np.lexsort((-positions, -level_of(match_lengths)))

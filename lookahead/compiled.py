@@ -13,7 +13,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["FENCE_STEP", "find_ranges", "is_whole", "merge_orders", "scan_tail", "take_samples"]
+from lookahead.candidates import Candidates
+
+__all__ = [
+    "FENCE_STEP",
+    "find_ranges",
+    "is_whole",
+    "merge_orders",
+    "ranked",
+    "scan_request",
+    "scan_tail",
+    "take_samples",
+]
 
 Ints = NDArray[np.integer[Any]]
 
@@ -183,10 +194,10 @@ def _emit(
     words: Ints,
     starts: Ints,
     places: Ints,
+    is_document: Ints,
     position: int,
     count: int,
-    positions: Ints,
-    windows: Ints,
+    found: Candidates,
 ) -> None:
     """Write down candidate number `count`: its place in the Trie and the tokens from there on."""
     low, high = 0, len(starts)
@@ -196,14 +207,15 @@ def _emit(
             low = middle + 1
         else:
             high = middle
-    positions[count] = places[low - 1] + position - starts[low - 1]
-    depth = windows.shape[1]
+    found.positions[count] = places[low - 1] + position - starts[low - 1]
+    found.is_document[count] = is_document[low - 1]
+    depth = found.windows.shape[1]
     step = 0
     while step < depth and words[position + step] != BORDER:
-        windows[count, step] = words[position + step] - 1
+        found.windows[count, step] = words[position + step] - 1
         step += 1
     while step < depth:
-        windows[count, step] = -1
+        found.windows[count, step] = -1
         step += 1
 
 
@@ -213,6 +225,7 @@ def take_samples(
     order: Ints,
     starts: Ints,
     places: Ints,
+    is_document: Ints,
     suffix: Ints,
     levels: Ints,
     sample_size: int,
@@ -220,21 +233,19 @@ def take_samples(
     ranges: Ints,
     listed: Ints,
     count: int,
-    positions: Ints,
-    match_lengths: Ints,
-    windows: Ints,
+    found: Candidates,
 ) -> int:
     """Write down this segment's share of an evenly spaced sample of all segments' ranges.
 
     Per level, of the places that match just that long; each place once.
 
     Args:
-        starts, places: of the log's sequences.
+        starts, places, is_document: of the log's sequences.
         segment: which of the segments in `ranges` this is.
         ranges: [num_segments, num_levels, 4] what `find_ranges` found in each.
         listed: what it listed in this one.
         count: candidates written already; so many are kept.
-        positions, match_lengths, windows: [capacity], [capacity], [capacity, depth] to be filled.
+        found: to be filled.
 
     Returns:
         candidates written now.
@@ -269,8 +280,8 @@ def take_samples(
                 continue
             matched = _matched_length(words, position, suffix)
             if _level_of(levels, matched) == level:
-                match_lengths[count] = matched
-                _emit(words, starts, places, position, count, positions, windows)
+                found.match_lengths[count] = matched
+                _emit(words, starts, places, is_document, position, count, found)
                 count += 1
     return count
 
@@ -280,14 +291,13 @@ def scan_tail(
     words: Ints,
     starts: Ints,
     places: Ints,
+    is_document: Ints,
     suffix: Ints,
     levels: Ints,
     edges: Ints,
     limit: int,
     count: int,
-    positions: Ints,
-    match_lengths: Ints,
-    windows: Ints,
+    found: Candidates,
 ) -> int:
     """Write down the latest places of an unsorted log that follow the end of the context.
 
@@ -306,10 +316,76 @@ def scan_tail(
         if taken[level] == limit or (len(edges) and _is_masked(edges, position)):
             continue
         taken[level] += 1
-        match_lengths[count] = matched
-        _emit(words, starts, places, position, count, positions, windows)
+        found.match_lengths[count] = matched
+        _emit(words, starts, places, is_document, position, count, found)
         count += 1
     return count
+
+
+@njit(cache=True)
+def scan_request(
+    tokens: Ints, suffix: Ints, levels: Ints, limit: int, found: Candidates
+) -> tuple[int, int]:
+    """Write down the latest places of a conversation that follow the end of its context.
+
+    Windows that reach the end of the conversation go round to their beginning.
+
+    Args:
+        limit: places per level at most.
+        found: to be filled, the latest place first.
+
+    Returns:
+        candidates written, and the length of the longest match, written or not.
+    """
+    taken = np.zeros(len(levels), np.int64)
+    last = suffix[len(suffix) - 1]
+    count = longest = 0
+    for position in range(len(tokens) - 1, 0, -1):
+        if tokens[position - 1] != last:
+            continue
+        matched = _matched_length(tokens, position, suffix)
+        longest = max(longest, matched)
+        level = _level_of(levels, matched)
+        if taken[level] == limit:
+            continue
+        taken[level] += 1
+        found.positions[count] = position
+        found.match_lengths[count] = matched
+        source = position
+        for step in range(found.windows.shape[1]):
+            found.windows[count, step] = tokens[source]
+            source = source + 1 if source + 1 < len(tokens) else position
+        count += 1
+    return count, longest
+
+
+@njit(cache=True)
+def ranked(found: Candidates, count: int, longest: int, levels: Ints) -> Candidates:
+    """The first `count` candidates in order: the longest level first, of one the latest first."""
+    ends = np.zeros(len(levels), np.int64)  # of each level in the order
+    for index in range(count):
+        ends[_level_of(levels, found.match_lengths[index])] += 1
+    for level in range(len(levels) - 2, -1, -1):
+        ends[level] += ends[level + 1]
+    order = np.empty(count, np.int64)
+    filled = np.zeros(len(levels), np.int64)
+    for index in range(count):
+        level = _level_of(levels, found.match_lengths[index])
+        begin = ends[level + 1] if level + 1 < len(levels) else 0
+        at = begin + filled[level]
+        filled[level] += 1
+        while at > begin and found.positions[order[at - 1]] < found.positions[index]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = index
+    return Candidates(
+        found.positions[order],
+        found.match_lengths[order],
+        found.windows[order],
+        found.is_document[order],
+        found.wraps_at,
+        longest,
+    )
 
 
 @njit(cache=True, nogil=True)

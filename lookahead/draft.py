@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["DraftTree", "TokenSource", "quoted_position"]
+__all__ = ["SOURCE_CODES", "DraftTree", "TokenSource", "quoted_position"]
 
 
 class TokenSource(StrEnum):
@@ -20,6 +20,10 @@ class TokenSource(StrEnum):
     DOCUMENT = "document"
     RECYCLED = "recycled"
     MODEL = "model"
+
+
+SOURCE_CODES = {source: code for code, source in enumerate(TokenSource)}
+"""Sources as numbers, for arrays of them."""
 
 
 def quoted_position(position: int) -> int:

@@ -6,25 +6,32 @@ draft before every verifying forward and tells afterwards what came of it.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import count
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from lookahead.calibration import MAX_RECENT_DEPTH, NUM_RECENT, Calibration
-from lookahead.candidates import MAX_MATCH_LENGTH, Candidates, IntArray
-from lookahead.draft import DraftTree, TokenSource, quoted_position
-from lookahead.evidence import Evidence, gather
-from lookahead.expectation import Expectation
-from lookahead.foresight import Foresight
+import numpy as np
+
+from lookahead.beliefs import beliefs_of
+from lookahead.calibration import NUM_RECENT, Calibration
+from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH, Candidates, IntArray
+from lookahead.draft import DraftTree, TokenSource
+from lookahead.foresight import NO_NOISE, Bystanders, Foresight, Noise
 from lookahead.learned import Learned
 from lookahead.near_misses import NearMisses
 from lookahead.request_view import RequestView
-from lookahead.successors import NUM_SUCCESSORS
+from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie, TrieSnapshot
+
+if TYPE_CHECKING:
+    from lookahead.evidence import Evidence
+    from lookahead.growth import Bounds, Growth, Known
 
 __all__ = ["DraftLimits", "Drafter", "TrieDrafter"]
 
 MIN_PROBABILITY = 0.004  # a node less likely than this is not worth a row
+
+_LEVELS = np.array(MATCH_LENGTHS)
+_SOURCES = tuple(TokenSource)  # by `SOURCE_CODES`
+_NO_ROWS = SuccessorTable(0).rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,40 +76,11 @@ class Drafter(Protocol):
         """
 
 
-class _Node:
-    """A node of the growing tree, with what was seen on its path; all of it recycled if nothing."""
-
-    __slots__ = (
-        "children",
-        "depth",
-        "evidence",
-        "expectation",
-        "parent",
-        "probability",
-        "token_id",
-    )
-
-    def __init__(
-        self, token_id: int, probability: float, parent: "_Node | None", evidence: Evidence
-    ) -> None:
-        self.token_id = token_id
-        self.probability = probability
-        self.parent = parent
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.evidence = evidence
-        self.expectation: Expectation | None = None
-        self.children: list[_Node] = []
-        if parent is not None:
-            parent.children.append(self)
-
-
 class TrieDrafter:
     """Drafts one answer from the request's own tokens, the Trie, and what the model nearly said.
 
-    At each node the evidence takes turns: places that agree with the path, longest match first;
-    the successors of its last two tokens; those of its last one; and near the root the tokens that
-    the model lately nearly chose. Each takes its share of what those before it left. The tree grows
-    by its likeliest node.
+    Asks the stores what is known, has the tree grown by its likeliest branch (`growing.py`), and
+    learns from what came how far to believe what was said.
     """
 
     def __init__(
@@ -118,7 +96,15 @@ class TrieDrafter:
         self._masked: tuple[TrieSnapshot, tuple[IntArray, ...]] | None = None
         self._near_misses = NearMisses()
         self._previous_id = -1  # the token before the root; -1: not known
-        self._drafted: tuple[_Node, RequestView, int] | None = None  # root, request, its length
+        self._drafted: tuple[Growth, RequestView, int] | None = None  # tree, request, its length
+
+    @staticmethod
+    def prepare() -> None:
+        """Have drafting compiled now, not at the first draft: some seconds, once a machine."""
+        Trie.prepare()
+        request = RequestView()
+        request.append([0, 0], TokenSource.PROMPT)
+        TrieDrafter(None, None).draft(request, DraftLimits(max_width=2, max_depth=1))
 
     @property
     def reads_rows(self) -> bool:
@@ -127,6 +113,10 @@ class TrieDrafter:
 
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         """See `Drafter`. Raises ValueError for an empty request."""
+        from lookahead.evidence import gather  # only now: the page need not wait for numba
+        from lookahead.growing import grow
+        from lookahead.layout import lay_out
+
         if not len(request):
             raise ValueError("There is nothing to continue: the request is empty.")
         last_id = int(request.token_ids[-1])
@@ -137,13 +127,24 @@ class TrieDrafter:
             return DraftTree.root_only(last_id)
         own = request.candidates(limits.max_depth)
         other = self._candidates(request, snapshot, limits.max_depth)
-        evidence = gather(own, is_own=True) + gather(other, is_own=False)
-        evidence.sort(key=lambda item: -item[0].match_length)
-        root = _Node(last_id, 1.0, None, evidence)
-        self._grow(root, request, limits)
-        self._drafted = root, request, len(request)
-        match_length = max(int(found.match_lengths.max(initial=0)) for found in (own, other))
-        return _lay_out(root, request, snapshot, match_length)
+        evidence = gather(own, other, _LEVELS)
+        tree = grow(
+            last_id,
+            self._known(evidence, request),
+            beliefs_of(self._calibration),
+            _bounds(limits),
+            self._noise(request, limits),
+        )
+        self._drafted = tree, request, len(request)
+        nodes = lay_out(tree, evidence, request.source_codes)
+        return DraftTree(
+            token_ids=tuple(nodes.token_ids.tolist()),
+            parents=tuple(nodes.parents.tolist()),
+            sources=tuple([_SOURCES[code] for code in nodes.source_codes.tolist()]),
+            probabilities=tuple(nodes.probabilities.tolist()),
+            positions=tuple(nodes.positions.tolist()),
+            match_length=max(own.longest, other.longest),
+        )
 
     def observe(
         self, draft: DraftTree, accepted_nodes: Sequence[int], top_ids: IntArray | None
@@ -168,13 +169,14 @@ class TrieDrafter:
         """Learn from what came after the last draft's nodes, as far as they were reached."""
         if self._drafted is None:
             return
-        (root, request, length), self._drafted = self._drafted, None
-        node: _Node | None = root
+        (tree, request, length), self._drafted = self._drafted, None
+        node: int | None = 0
         for token_id in request.token_ids[length:].tolist():
-            if node is None or node.expectation is None:
+            if node is None:
                 break
-            self._calibration.learn(node.expectation.turns, token_id)
-            node = next((child for child in node.children if child.token_id == token_id), None)
+            self._calibration.learn(tree.turns(node), token_id)
+            self._calibration.agreement.learn(*tree.foretold(node, token_id))
+            node = tree.child(node, token_id)
 
     def _candidates(
         self, request: RequestView, snapshot: TrieSnapshot | None, depth: int
@@ -185,110 +187,30 @@ class TrieDrafter:
             self._masked = (snapshot, snapshot.edges_of(self._masked_sequence_ids))
         return snapshot.candidates(request.token_ids[-MAX_MATCH_LENGTH:], depth, self._masked[1])
 
-    def _grow(self, root: _Node, request: RequestView, limits: DraftLimits) -> None:
-        """Take the likeliest known node into the tree until it is full or nothing is left."""
-        ticket = count()  # of equally likely nodes, the one found first
-        frontier: list[tuple[float, int, int, _Node, Evidence]] = []
-        recent_ids = self._near_misses.heaviest()
-        node = root
-        for _ in range(limits.max_width - 1):
-            if node.depth < limits.max_depth:
-                evidence = self._expect(node, request, recent_ids, limits)
-                for token_id, probability in _children(node, limits):
-                    entry = (-probability, next(ticket), token_id, node, evidence.get(token_id, []))
-                    heappush(frontier, entry)
-            if not frontier:
-                break
-            negated, _, token_id, parent, found = heappop(frontier)
-            node = _Node(token_id, -negated, parent, found)
+    def _noise(self, request: RequestView, limits: DraftLimits) -> Noise:
+        if limits.foresight is None:
+            return NO_NOISE
+        bystanders = Bystanders.of(request.token_ids, self._near_misses.nearly_said)
+        return limits.foresight.noise(limits.max_depth, bystanders)
 
-    def _expect(
-        self, node: _Node, request: RequestView, recent_ids: Sequence[int], limits: DraftLimits
-    ) -> dict[int, Evidence]:
-        """Set a node's expectation; the evidence that goes on with each token."""
-        cells, own_ids = self._calibration, request.distinct_ids
-        expectation = node.expectation = Expectation(self._calibration)
-        evidence: dict[int, Evidence] = {}
-        longest = 0
-        for level, members in node.evidence:
-            groups = level.group(members, node.depth)
-            if not groups:
-                continue
-            length = level.match_length + node.depth
-            longest = longest or length
-            num_seen = sum(map(len, groups.values()))
-            cell = cells.match_cell(level.is_own, length, num_seen, len(groups))
-            expectation.take_matches(groups, num_seen, cell)
-            for token_id, group in groups.items():
-                evidence.setdefault(token_id, []).append((level, group))
-        if self._successors is None or expectation.left * node.probability < limits.min_probability:
-            return evidence
-        previous_id = self._previous_id if node.parent is None else node.parent.token_id
-        pair_row = self._successors.pair_successors(previous_id, node.token_id)
-        if pair_row:
-            cell = cells.pair_cell(longest)
-            expectation.take_row(pair_row, cell, own_ids, NUM_SUCCESSORS)
-        row = self._successors.successors(node.token_id)
-        if row:
-            cell = cells.token_cell(has_matches=longest > 0, has_pair=bool(pair_row))
-            expectation.take_row(row, cell, own_ids, NUM_SUCCESSORS)
-        if recent_ids and node.depth < MAX_RECENT_DEPTH:
-            expectation.take_row(recent_ids, cells.recent_cell(node.depth), own_ids, NUM_RECENT)
-        return evidence
+    def _known(self, evidence: "Evidence", request: RequestView) -> "Known":
+        from lookahead.growth import Known
 
-
-def _children(node: _Node, limits: DraftLimits) -> list[tuple[int, float]]:
-    """The children worth a row, with the probability of reaching them, not in order."""
-    assert node.expectation is not None, "a node is expected of before it is expanded"
-    probabilities = node.expectation.probabilities
-    if limits.foresight is not None:
-        shares = limits.foresight.reweigh(
-            node.depth + 1, list(probabilities), list(probabilities.values())
+        recent_ids = np.full(NUM_RECENT, -1, np.int32)
+        heaviest = self._near_misses.heaviest()
+        recent_ids[: len(heaviest)] = heaviest
+        return Known(
+            evidence,
+            _NO_ROWS if self._successors is None else self._successors.rows,
+            self._successors is not None,
+            recent_ids,
+            request.occurs,
+            self._previous_id,
         )
-        probabilities = dict(zip(probabilities, shares, strict=True))
-    floor = limits.min_probability / node.probability
-    return [
-        (token_id, share * node.probability)
-        for token_id, share in probabilities.items()
-        if share >= floor and token_id not in limits.excluded_ids
-    ]
 
 
-def _lay_out(
-    root: _Node, request: RequestView, snapshot: TrieSnapshot | None, match_length: int
-) -> DraftTree:
-    """The grown tree in depth-first order, likeliest child first."""
-    nodes: list[_Node] = []
-    parents: list[int] = []
-    stack = [(root, -1)]
-    while stack:
-        node, parent = stack.pop()
-        stack.extend((child, len(nodes)) for child in reversed(node.children))
-        nodes.append(node)
-        parents.append(parent)
-    origins = [_origin(node, request, snapshot) for node in nodes]
-    return DraftTree(
-        token_ids=tuple(node.token_id for node in nodes),
-        parents=tuple(parents),
-        sources=tuple(source for source, _ in origins),
-        probabilities=tuple(node.probability for node in nodes),
-        positions=tuple(position for _, position in origins),
-        match_length=match_length,
-    )
+def _bounds(limits: DraftLimits) -> "Bounds":
+    from lookahead.growth import Bounds
 
-
-def _origin(
-    node: _Node, request: RequestView, snapshot: TrieSnapshot | None
-) -> tuple[TokenSource, int]:
-    """Source of a node's token and the latest place where it was seen on this path."""
-    if node.parent is None:
-        return TokenSource.MODEL, -1
-    if not node.evidence:
-        return TokenSource.RECYCLED, -1
-    level, members = node.evidence[0]
-    position = level.candidates.position(members[0], node.depth - 1)
-    if level.is_own:
-        source = request.source_at(position)
-        return source, quoted_position(position) if source is TokenSource.DOCUMENT else position
-    assert snapshot is not None, "a Trie's candidate without a Trie"
-    return snapshot.locate(position).source, position
+    excluded_ids = np.fromiter(limits.excluded_ids, np.int64, len(limits.excluded_ids))
+    return Bounds(limits.max_width, limits.max_depth, limits.min_probability, excluded_ids)

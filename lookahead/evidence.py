@@ -1,63 +1,90 @@
-"""Evidence: places where the context was seen before, as far as they still agree with a path.
+"""Evidence: the places where the context was seen before, in the order in which they speak.
 
-Splits the candidates of one store by match length and groups them by the token they go on with as
-a draft deepens. Knows candidates only, no probabilities. Used by the drafter.
+The longest match first; of equal ones the conversation's own before the Trie's; of one store the
+latest first. Compiled, arrays only; knows no probabilities. Made by the drafter from what both
+stores found, read as the draft grows.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
-from lookahead.candidates import MATCH_LENGTHS, Candidates, level_of
+from lookahead.candidates import MAX_PLACES, Candidates, IntArray
 
-__all__ = ["Evidence", "Level", "gather"]
-
-_MAX_CANDIDATES = 64  # of one store at one match length, the latest ones
-
-
-class Level:
-    """The candidates of one store and match length, their windows read as the tree deepens."""
-
-    __slots__ = ("_columns", "candidates", "is_own", "match_length")
-
-    def __init__(
-        self,
-        candidates: Candidates,
-        columns: dict[int, list[int]],
-        is_own: bool,
-        match_length: int,
-    ) -> None:
-        self.candidates = candidates
-        self.is_own = is_own
-        self.match_length = match_length
-        self._columns = columns
-
-    def group(self, members: Iterable[int], depth: int) -> dict[int, list[int]]:
-        """Members by their token `depth` tokens after the match; ended ones are left out."""
-        column = self._columns.get(depth)
-        if column is None:
-            column = self._columns[depth] = self.candidates.windows[:, depth].tolist()
-        groups: dict[int, list[int]] = {}
-        for member in members:
-            groups.setdefault(column[member], []).append(member)
-        groups.pop(-1, None)
-        return groups
+__all__ = ["Evidence", "gather"]
 
 
-Evidence = list[tuple[Level, Sequence[int]]]  # candidates that agree with a path, latest first
+class Evidence(NamedTuple):
+    """Places, each with what came there next.
+
+    Attributes:
+        windows: [num_places, depth] tokens from the place on; -1 from a border on.
+        positions: [num_places] in the store.
+        match_lengths: [num_places] that of the place's level.
+        is_own: [num_places] in the conversation, not in the Trie.
+        is_document: [num_places] in a document of the Trie.
+        wraps_at: where windows of the conversation return to their position.
+    """
+
+    windows: IntArray
+    positions: IntArray
+    match_lengths: IntArray
+    is_own: NDArray[np.bool_]
+    is_document: NDArray[np.bool_]
+    wraps_at: int
 
 
-def gather(candidates: Candidates, *, is_own: bool) -> Evidence:
-    """The candidates of one store by match length, longest first."""
-    columns: dict[int, list[int]] = {}
-    levels = level_of(candidates.match_lengths)
-    edges = [0, *(np.flatnonzero(np.diff(levels)) + 1).tolist(), len(levels)]
-    return [
-        (
-            Level(candidates, columns, is_own, MATCH_LENGTHS[levels[begin]]),
-            range(begin, min(end, begin + _MAX_CANDIDATES)),
-        )
-        for begin, end in pairwise(edges)
-        if begin < end
-    ]
+@njit(cache=True)
+def gather(own: Candidates, other: Candidates, levels: IntArray) -> Evidence:
+    """Put the candidates of the conversation and of the Trie, each ranked already, in one order.
+
+    Args:
+        levels: [num_levels] `MATCH_LENGTHS`.
+    """
+    most = len(levels) * MAX_PLACES
+    capacity = min(len(own.positions), most) + min(len(other.positions), most)
+    evidence = Evidence(
+        np.empty((capacity, own.windows.shape[1]), np.int32),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.bool_),
+        np.empty(capacity, np.bool_),
+        own.wraps_at,
+    )
+    indexes = np.zeros(2, np.int64)  # of the next candidate of each store
+    count = 0
+    for level in range(len(levels) - 1, -1, -1):
+        for store in range(2):
+            found = (own, other)[store]
+            indexes[store], count = _take(
+                found, indexes[store], levels[level], store == 0, evidence, int(count)
+            )
+    return Evidence(
+        evidence.windows[:count],
+        evidence.positions[:count],
+        evidence.match_lengths[:count],
+        evidence.is_own[:count],
+        evidence.is_document[:count],
+        evidence.wraps_at,
+    )
+
+
+@njit(cache=True)
+def _take(
+    found: Candidates, index: int, match_length: int, is_own: bool, evidence: Evidence, count: int
+) -> tuple[int, int]:
+    """Write down the candidates of one level; the first index behind it, and the places now."""
+    end = count + MAX_PLACES
+    while index < len(found.positions) and found.match_lengths[index] >= match_length:
+        if count < end:
+            for step in range(found.windows.shape[1]):  # a slice takes seconds longer to compile
+                evidence.windows[count, step] = found.windows[index, step]
+            evidence.positions[count] = found.positions[index]
+            evidence.match_lengths[count] = match_length
+            evidence.is_own[count] = is_own
+            evidence.is_document[count] = found.is_document[index]
+            count += 1
+        index += 1
+    return index, count

@@ -2,22 +2,35 @@
 
 The token that will be chosen is the one whose log-probability and noise are largest together, so a
 drafted token with much noise is likelier than its prior says, and one with little is not worth a
-row. Knows a seed and probabilities; no logits, no tensors. Lent to a drafter with its limits; what
-it says changes no text.
+row. With much noise even a token that no evidence names is: those of the conversation, and those
+that the model nearly said, stand by. Knows a seed and probabilities; no logits, no tensors. Lent to
+a drafter with its limits; what it says changes no text.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
-from lookahead.noise import position_key, token_uniform
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Foresight", "strength_at"]
+from lookahead.candidates import IntArray
+from lookahead.noise import noise_at, position_key
+
+__all__ = ["NO_NOISE", "Bystanders", "Foresight", "Noise", "strength_at"]
 
 # How much of a token's noise to believe, in [0, 1). 0: its prior says all; near 1: the prior is the
-# model's own probability and the noise decides. The likeliest value at 1,620 places of answers
-# sampled at temperature 0.8 (docs/lab-log.md).
-STRENGTH = 0.4
+# model's own probability and the noise decides. The likeliest value at 6,570 places of answers
+# sampled at temperature 0.8 (docs/lab-log.md); so are the other two.
+STRENGTH = 0.44
+_BYSTANDERS_SHARE = 0.55  # of what the evidence leaves
+_POWER = 0.7  # what is said twice as often is likelier by this power of 2
+_FADING = 0.3  # what was said twice as long ago is less likely by this power of 2
+_RECENT = 10  # tokens back, within which time tells little
 _MEASURED_TEMPERATURE = 0.8
+_MAX_BYSTANDERS = 256  # the heaviest; more cost time at every node
+_LOOKED_BACK = 2048  # tokens of the conversation
 
 
 def strength_at(temperature: float) -> float:
@@ -27,6 +40,58 @@ def strength_at(temperature: float) -> float:
     less beside logits divided by less and less; above, it stays.
     """
     return STRENGTH * min(1.0, temperature / _MEASURED_TEMPERATURE)
+
+
+class Noise(NamedTuple):
+    """What compiled code needs to do as `Foresight.reweigh` does.
+
+    Attributes:
+        keys: of each depth, from that of the root's children on; none: nothing is known.
+        strength: see `STRENGTH`.
+        unknown: what the noise of a token is worth on average.
+        bystander_ids: tokens that may come though no evidence names them.
+        bystander_weights: their shares of what the evidence leaves.
+    """
+
+    keys: NDArray[np.uint64]
+    strength: float
+    unknown: float
+    bystander_ids: NDArray[np.int64]
+    bystander_weights: NDArray[np.float64]
+
+
+NO_NOISE = Noise(np.empty(0, np.uint64), 0.0, 1.0, np.empty(0, np.int64), np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Bystanders:
+    """Tokens that may come though no evidence names them.
+
+    Args:
+        token_ids: uint64 [n].
+        weights: float64 [n], 1 together: which are likelier.
+    """
+
+    token_ids: NDArray[np.uint64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, conversation: IntArray, nearly_said: Mapping[int, float]) -> Self:
+        """By how often each occurs, and how long ago it last did.
+
+        Args:
+            conversation: its tokens so far.
+            nearly_said: how often, by token; where the model thought it second 1/2, and so on.
+        """
+        latest_first = conversation[-_LOOKED_BACK:][::-1]
+        ids, ago, counts = np.unique(latest_first, return_index=True, return_counts=True)
+        often_and_late = (counts + 1.0) ** _POWER * (1.0 + ago / _RECENT) ** -_FADING
+        weights = dict(zip(ids.tolist(), often_and_late.tolist(), strict=True))
+        for token_id, often in nearly_said.items():
+            weights[token_id] = weights.get(token_id, 0.0) + often**_POWER
+        heaviest = sorted(weights, key=weights.__getitem__, reverse=True)[:_MAX_BYSTANDERS]
+        values = np.array([weights[token_id] for token_id in heaviest])
+        return cls(np.array(heaviest, np.uint64), values / values.sum())
 
 
 class Foresight:
@@ -39,15 +104,34 @@ class Foresight:
     """
 
     def __init__(self, seed: int, position: int, strength: float = STRENGTH) -> None:
-        self._seed = seed
-        self._position = position
-        self._strength = strength
-        self._unknown = math.gamma(1.0 - strength)  # what the noise of a token is worth on average
+        self.seed = seed
+        self.position = position
+        self.strength = strength
+        self.unknown = math.gamma(1.0 - strength)  # what the noise of a token is worth on average
         self._keys: list[int] = []  # of each depth
 
+    def noise(self, num_depths: int, bystanders: Bystanders) -> Noise:
+        """The same for so many depths, as numbers."""
+        self._know(num_depths)
+        return Noise(
+            np.array(self._keys[:num_depths], np.uint64),
+            self.strength,
+            self.unknown,
+            bystanders.token_ids.astype(np.int64),
+            _BYSTANDERS_SHARE * bystanders.weights,
+        )
+
+    def _know(self, num_depths: int) -> None:
+        while len(self._keys) < num_depths:
+            self._keys.append(position_key(self.seed, self.position + len(self._keys)))
+
     def reweigh(
-        self, depth: int, token_ids: Sequence[int], probabilities: Sequence[float]
-    ) -> list[float]:
+        self,
+        depth: int,
+        token_ids: Sequence[int],
+        probabilities: Sequence[float],
+        bystanders: Bystanders | None = None,
+    ) -> tuple[list[int], list[float]]:
         """The probabilities of a node's children, given their noise.
 
         A child counts p·exp(strength·noise), as if the prior's logarithm were off by as much again
@@ -57,13 +141,21 @@ class Foresight:
             depth: of the children, 1 below the root.
             token_ids, probabilities: of the children, each given that the node is reached; they sum
                 to 1 at most, and so do the new ones.
+            bystanders: get some of what the children leave.
+
+        Returns:
+            children and bystanders that are none, and their probabilities.
         """
-        while len(self._keys) < depth:
-            self._keys.append(position_key(self._seed, self._position + len(self._keys)))
-        key, power = self._keys[depth - 1], -self._strength
-        weights = [
-            probability * (-math.log(token_uniform(key, token_id))) ** power
-            for token_id, probability in zip(token_ids, probabilities, strict=True)
-        ]
-        total = sum(weights) + max(0.0, 1.0 - sum(probabilities)) * self._unknown
-        return [weight / total for weight in weights] if total > 0.0 else list(probabilities)
+        self._know(depth)
+        key = self._keys[depth - 1]
+        left = max(0.0, 1.0 - sum(probabilities))
+        ids, shares = np.array(token_ids, np.uint64), np.array(probabilities, np.float64)
+        if bystanders is not None:
+            is_other = ~np.isin(bystanders.token_ids, ids)
+            others = left * _BYSTANDERS_SHARE * bystanders.weights[is_other]
+            ids = np.concatenate([ids, bystanders.token_ids[is_other]])
+            shares = np.concatenate([shares, others])
+            left -= float(others.sum())
+        weights = shares * np.exp(self.strength * noise_at(key, ids))
+        total = float(weights.sum()) + left * self.unknown
+        return ids.tolist(), (weights / total if total > 0.0 else shares).tolist()

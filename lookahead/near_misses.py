@@ -19,6 +19,7 @@ class NearMisses:
 
     def __init__(self) -> None:
         self._weights: dict[int, float] = {}
+        self.nearly_said: dict[int, float] = {}  # all of this answer, by 1 / rank
 
     def add(self, top_ids: Iterable[int]) -> None:
         """Take in the model's likeliest tokens at one place, likeliest first."""
@@ -29,6 +30,7 @@ class NearMisses:
         }
         for rank, token_id in enumerate(top_ids, 1):
             weights[token_id] = weights.get(token_id, 0.0) + 1.0 / rank
+            self.nearly_said[token_id] = self.nearly_said.get(token_id, 0.0) + 1.0 / rank
         self._weights = weights
 
     def drop(self, token_id: int) -> None:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["argmax_with_noise", "gumbel_noise", "position_key", "token_uniform"]
+__all__ = ["argmax_with_noise", "gumbel_noise", "noise_at", "position_key", "token_uniform"]
 
 FloatArray = NDArray[np.float64]
 TokenIds = NDArray[np.uint64]
@@ -55,9 +55,18 @@ def argmax_with_noise(seed: int, position: int, token_ids: TokenIds, scores: Flo
     return int(able[np.argmax(scores[able] + _gumbel(fractions[able]))])
 
 
+def noise_at(key: int, token_ids: TokenIds) -> FloatArray:
+    """The same noise under a `position_key`."""
+    return _gumbel(_fractions_at(key, token_ids))
+
+
 def _fractions(seed: int, position: int, token_ids: TokenIds) -> NDArray[np.uint64]:
+    return _fractions_at(position_key(seed, position), token_ids)
+
+
+def _fractions_at(key_number: int, token_ids: TokenIds) -> NDArray[np.uint64]:
     """52 random bits each: SplitMix64 of the token under a key of seed and position."""
-    key = np.uint64(position_key(seed, position))
+    key = np.uint64(key_number)
     fractions = np.empty(len(token_ids), np.uint64)
     shifted = np.empty(min(len(token_ids), _PIECE), np.uint64)
     for start in range(0, len(token_ids), _PIECE):

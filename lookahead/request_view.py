@@ -4,17 +4,26 @@ One growable array of token ids with a source each. Knows neither the Trie nor t
 session owns it and appends to it; the drafter reads it.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lookahead.candidates import MAX_MATCH_LENGTH, Candidates, IntArray, rank, scan
-from lookahead.draft import TokenSource
+from lookahead.candidates import (
+    MATCH_LENGTHS,
+    MAX_MATCH_LENGTH,
+    MAX_PLACES,
+    Candidates,
+    IntArray,
+)
+from lookahead.draft import SOURCE_CODES, TokenSource
 
 __all__ = ["RequestView"]
 
 SOURCES = (TokenSource.PROMPT, TokenSource.OUTPUT, TokenSource.DOCUMENT)
+
+_LEVELS = np.array(MATCH_LENGTHS)
+_SOURCE_OF_CODE = {code: source for source, code in SOURCE_CODES.items()}
 
 
 class RequestView:
@@ -22,9 +31,9 @@ class RequestView:
 
     def __init__(self) -> None:
         self._tokens = np.empty(1024, np.int32)
-        self._sources = np.empty(1024, np.uint8)  # indexes into SOURCES
+        self._sources = np.empty(1024, np.uint8)  # SOURCE_CODES
         self._length = 0
-        self._distinct_ids: set[int] = set()
+        self._occurs = np.zeros(1024, np.bool_)  # by token id
 
     def __len__(self) -> int:
         return self._length
@@ -46,42 +55,59 @@ class RequestView:
             self._tokens = np.resize(self._tokens, capacity)
             self._sources = np.resize(self._sources, capacity)
         self._tokens[self._length : end] = token_ids
-        self._sources[self._length : end] = SOURCES.index(source)
+        self._sources[self._length : end] = SOURCE_CODES[source]
         self._length = end
-        self._distinct_ids.update(self._tokens[end - len(token_ids) : end].tolist())
+        self._note(self._tokens[end - len(token_ids) : end])
 
     def mark_document(self, start: int, end: int) -> None:
         """What stands from `start` to `end`, as far as there is something, is from a document."""
-        self._sources[start : min(end, self._length)] = SOURCES.index(TokenSource.DOCUMENT)
+        self._sources[start : min(end, self._length)] = SOURCE_CODES[TokenSource.DOCUMENT]
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` tokens."""
         if not 0 <= length <= self._length:
             raise ValueError(f"Cannot truncate {self._length} tokens to {length}.")
         self._length = length
-        self._distinct_ids = set(self._tokens[:length].tolist())
+        self._occurs[:] = False
+        self._note(self._tokens[:length])
+
+    def _note(self, token_ids: IntArray) -> None:
+        highest = int(token_ids.max(initial=0))
+        if highest >= len(self._occurs):
+            self._occurs = np.append(self._occurs, np.zeros(highest + 1, np.bool_))
+        self._occurs[token_ids] = True
 
     @property
-    def distinct_ids(self) -> Set[int]:
-        """The tokens that occur in it."""
-        return self._distinct_ids
+    def occurs(self) -> NDArray[np.bool_]:
+        """By token id, whether it occurs in it; ids behind its end do not."""
+        return self._occurs
+
+    @property
+    def source_codes(self) -> NDArray[np.uint8]:
+        """The source of every token, by `SOURCE_CODES`."""
+        return self._sources[: self._length]
 
     def source_at(self, position: int) -> TokenSource:
         """Source of the token at `position`."""
-        return SOURCES[self._sources[position]]
+        return _SOURCE_OF_CODE[int(self._sources[position])]
 
     def candidates(self, depth: int) -> Candidates:
         """Earlier continuations of the last tokens, `depth` tokens long, the end itself left out.
 
-        A continuation that reaches the end goes round to its beginning, as an overlapping copy
-        would: text that has begun to repeat is expected to go on repeating.
+        Of each match length the latest 64. A continuation that reaches the end goes round to its
+        beginning, as an overlapping copy would: text that has begun to repeat is expected to go on
+        repeating.
         """
+        from lookahead.compiled import (
+            ranked,
+            scan_request,
+        )  # only now: the page need not wait for numba
+
         if self._length < 2:
             return Candidates.none(depth)
         tokens = self._tokens[: self._length]
-        positions, match_lengths = scan(tokens, tokens[-MAX_MATCH_LENGTH:])
-        ranks = rank(positions, match_lengths)
-        positions, match_lengths = positions[ranks], match_lengths[ranks]
-        starts = positions[:, None]
-        steps = starts + np.arange(depth) % (self._length - starts)
-        return Candidates(positions, match_lengths, tokens[steps], self._length)
+        capacity = min(self._length, len(MATCH_LENGTHS) * MAX_PLACES)
+        found = Candidates.empty(capacity, depth, self._length)
+        suffix = tokens[-MAX_MATCH_LENGTH:]
+        count, longest = scan_request(tokens, suffix, _LEVELS, MAX_PLACES, found)
+        return ranked(found, count, longest, _LEVELS)

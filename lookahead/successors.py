@@ -6,7 +6,7 @@ paid for anyway, read by the drafter where the Trie is silent.
 """
 
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lookahead.blob import BlobFormatError, pack_arrays, unpack_arrays
 from lookahead.candidates import IntArray
 
-__all__ = ["NUM_SUCCESSORS", "SuccessorFormatError", "SuccessorTable"]
+__all__ = ["NUM_SUCCESSORS", "SuccessorFormatError", "SuccessorRows", "SuccessorTable"]
 
 HEADER = "successors 1"
 NUM_SUCCESSORS = 8
@@ -24,6 +24,22 @@ _PAIR_FACTOR = 40_503  # spreads the pairs over the slots (Knuth: multiplicative
 
 class SuccessorFormatError(BlobFormatError):
     """The table's bytes are damaged or of another version. Start with an empty table."""
+
+
+class SuccessorRows(NamedTuple):
+    """The table as compiled code reads it; it changes as the table does.
+
+    Attributes:
+        top_ids: [vocab_size, 8] likeliest first; -1: none.
+        pairs: [num_pairs] the pair that has this slot, as one number; -1: none.
+        pair_top_ids: [num_pairs, 8] its row.
+        pair_factor: see `_slot`.
+    """
+
+    top_ids: IntArray
+    pairs: IntArray
+    pair_top_ids: IntArray
+    pair_factor: int = _PAIR_FACTOR
 
 
 class SuccessorTable:
@@ -38,6 +54,11 @@ class SuccessorTable:
     def vocab_size(self) -> int:
         """Number of tokens it has rows for."""
         return len(self._top_ids)
+
+    @property
+    def rows(self) -> SuccessorRows:
+        """All rows."""
+        return SuccessorRows(self._top_ids, self._pairs, self._pair_top_ids)
 
     @property
     def known_share(self) -> float:

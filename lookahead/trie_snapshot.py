@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from lookahead.candidates import MATCH_LENGTHS, Candidates, IntArray, rank
+from lookahead.candidates import MATCH_LENGTHS, Candidates, IntArray
 from lookahead.segment import Segment
 from lookahead.token_log import Location, TokenLog, as_words
 
@@ -67,6 +67,7 @@ class TrieSnapshot:
         """
         from lookahead.compiled import (  # only now: the page need not wait for numba
             find_ranges,
+            ranked,
             scan_tail,
             take_samples,
         )
@@ -90,9 +91,7 @@ class TrieSnapshot:
                 listed[number],
             )
         capacity = num_levels * (SAMPLE_SIZE + TAIL_SAMPLE_SIZE)
-        positions = np.empty(capacity, np.int64)
-        match_lengths = np.empty(capacity, np.int64)
-        windows = np.empty((capacity, depth), np.int32)
+        found = Candidates.empty(capacity, depth, sys.maxsize)
         count = 0
         for number, segment in enumerate(self.segments):
             count = take_samples(
@@ -100,6 +99,7 @@ class TrieSnapshot:
                 segment.order,
                 segment.log.starts,
                 segment.log.places,
+                segment.log.is_document,
                 words,
                 _LEVELS,
                 SAMPLE_SIZE,
@@ -107,25 +107,22 @@ class TrieSnapshot:
                 ranges,
                 listed[number],
                 count,
-                positions,
-                match_lengths,
-                windows,
+                found,
             )
         count = scan_tail(
             self.tail.words,
             self.tail.starts,
             self.tail.places,
+            self.tail.is_document,
             words,
             _LEVELS,
             masked_edges[-1],
             TAIL_SAMPLE_SIZE,
             count,
-            positions,
-            match_lengths,
-            windows,
+            found,
         )
-        ranks = rank(positions[:count], match_lengths[:count])
-        return Candidates(positions[ranks], match_lengths[ranks], windows[ranks], sys.maxsize)
+        longest = int(found.match_lengths[:count].max(initial=0))
+        return ranked(found, count, longest, _LEVELS)
 
     def locate(self, position: int) -> Location:
         """Provenance of a position. Raises KeyError where no living sequence has a token."""

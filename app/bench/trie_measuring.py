@@ -97,7 +97,7 @@ def measure_trie(
             behind, the odd ones are the answers that are added.
         report: told what is being done, since a large Trie takes minutes.
     """
-    Trie.prepare()
+    TrieDrafter.prepare()
     chance = random.Random(SEED)
     drafted_behind = held_out[::2]
     contexts = _contexts(drafted_behind, chance)

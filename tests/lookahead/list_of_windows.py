@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from lookahead.agreement import HISTORY, OWN, PAIR, TOKEN
 from lookahead.calibration import Calibration
 from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH
 from lookahead.successors import NUM_SUCCESSORS
@@ -67,7 +68,7 @@ def probabilities(
     def visit(path: tuple[int, ...], probability: float) -> None:
         if len(path) == depth:
             return
-        rest, shares, longest = probability, dict[int, float](), 0
+        rest, shares, kinds, longest = probability, dict[int, float](), dict[int, int](), 0
         for length in reversed(MATCH_LENGTHS):
             for found, is_own in ((own, True), (other, False)):
                 following = [
@@ -83,15 +84,21 @@ def probabilities(
                     believed = rest * cells.shares[cell]
                     for token in following:
                         shares[token] = shares.get(token, 0.0) + believed / len(following)
+                        kinds[token] = kinds.get(token, 0) | (OWN if is_own else HISTORY)
                     rest -= believed
         if rest >= floor:
             whole = (*context, *path)
             pair, single = rows.get(whole[-2:], []), rows.get(whole[-1:], [])
             if len(whole) > 1 and pair:
                 rest = take(pair, cells.pair_cell(longest), context, rest, shares)
+                kinds |= {token: kinds.get(token, 0) | PAIR for token in pair}
             cell = cells.token_cell(has_matches=longest > 0, has_pair=len(whole) > 1 and bool(pair))
             take(single, cell, context, rest, shares)
-        for token, share in shares.items():
+            kinds |= {token: kinds.get(token, 0) | TOKEN for token in single}
+        given = [share / probability for share in shares.values()]
+        weighed = cells.agreement.weigh(given, [kinds[token] for token in shares])
+        for token, believed in zip(shares, weighed, strict=True):
+            share = probability * believed
             if share >= floor:
                 result[(*path, token)] = share
                 visit((*path, token), share)

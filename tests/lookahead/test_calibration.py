@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from lookahead.agreement import OWN, TOKEN
 from lookahead.blob import pack_arrays
 from lookahead.calibration import HEADER, Calibration, CalibrationFormatError
-from lookahead.expectation import Expectation
+from tests.lookahead.reference_drafter import Expectation
 
 
 def prior_of_match(is_own: bool, match_length: int, num_seen: int, num_distinct: int) -> float:
@@ -51,9 +52,9 @@ def expect(calibration: Calibration) -> Expectation:
     """Two sightings of 5, one of 6; then a row that says 5 again, and 7."""
     expectation = Expectation(calibration)
     cell = calibration.match_cell(True, 2, 3, 2)
-    expectation.take_matches({5: [0, 1], 6: [2]}, 3, cell)
+    expectation.take_matches({5: [0, 1], 6: [2]}, 3, cell, OWN)
     first_cell = calibration.token_cell(has_matches=True, has_pair=False)
-    expectation.take_row([5, 7], first_cell, {7}, 8)
+    expectation.take_row([5, 7], first_cell, {7}, row_length=8, kind=TOKEN)
     return expectation
 
 
@@ -79,10 +80,12 @@ def test_shares_become_what_was_observed() -> None:
     calibration = Calibration()
     random = np.random.default_rng(1)
     for token_id in random.choice([5, 6, 7, 9], 8_000, p=[0.5, 0.2, 0.1, 0.2]).tolist():
-        calibration.learn(expect(calibration).turns, token_id)
+        expect(calibration).learn(token_id)
     found = expect(calibration)
+    weighed = dict(zip(found.probabilities, found.weighed(), strict=True))
     for token_id, probability in ((5, 0.5), (6, 0.2), (7, 0.1)):
         assert found.probabilities[token_id] == pytest.approx(probability, abs=0.05)
+        assert weighed[token_id] == pytest.approx(probability, abs=0.05)
     assert found.left == pytest.approx(0.2, abs=0.05)
 
 
@@ -97,12 +100,22 @@ def test_what_stopped_being_right_is_believed_less_within_some_hundred_sightings
 
 def test_stored_bytes_bring_back_the_same_calibration_which_goes_on_learning() -> None:
     calibration = Calibration()
-    calibration.learn(expect(calibration).turns, 7)
+    expect(calibration).learn(7)
     again = Calibration.from_bytes(calibration.to_bytes())
     assert again.shares == pytest.approx(calibration.shares)
+    assert again.agreement.factors == pytest.approx(calibration.agreement.factors)
+    assert again.agreement.factors != Calibration().agreement.factors
     for each in (calibration, again):
-        each.learn(expect(each).turns, 6)
+        expect(each).learn(6)
     assert again.shares == pytest.approx(calibration.shares)
+    assert again.agreement.factors == pytest.approx(calibration.agreement.factors)
+
+
+def test_bytes_of_versions_that_knew_no_agreement_are_read() -> None:
+    asked = np.full(len(Calibration().shares), 4.0)
+    again = Calibration.from_bytes(pack_arrays(HEADER, {"asked": asked, "right": asked / 2}))
+    assert again.shares == pytest.approx(np.full_like(asked, 0.5))
+    assert again.agreement.factors == Calibration().agreement.factors
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
@@ -133,6 +146,8 @@ def test_damaged_or_foreign_bytes_are_refused() -> None:
     whole = Calibration().to_bytes()
     size = len(Calibration().shares)
     asked, right = np.full(size, 2.0), np.full(size, 1.0)
+    num_factors = len(Calibration().agreement.factors)
+    ones = np.ones(num_factors)
     for arrays in (
         {},
         {"asked": asked},
@@ -141,6 +156,11 @@ def test_damaged_or_foreign_bytes_are_refused() -> None:
         {"asked": right, "right": asked},
         {"asked": np.full(size, np.inf), "right": right},
         {"asked": asked, "right": np.full(size, np.nan)},
+        {"asked": asked, "right": right, "foretold": asked},
+        {"asked": asked, "right": right, "foretold": asked, "came": right},
+        {"asked": asked, "right": right, "foretold": np.zeros(num_factors), "came": ones},
+        {"asked": asked, "right": right, "foretold": ones, "came": -ones},
+        {"asked": asked, "right": right, "foretold": ones, "came": np.inf * ones},
     ):
         with pytest.raises(CalibrationFormatError):
             Calibration.from_bytes(pack_arrays(HEADER, arrays))

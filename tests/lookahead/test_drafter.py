@@ -179,7 +179,7 @@ def test_what_the_model_nearly_chose_is_drafted_next() -> None:
     request.append([20], TokenSource.OUTPUT)
     drafter.observe(draft, [], np.array([range(20, 28)]))
     tree = drafter.draft(request, DraftLimits(16, 1, min_probability=1e-4))
-    assert tree.token_ids[1:] == tuple(range(21, 28)), "20 was chosen and is no near miss"
+    assert sorted(tree.token_ids[1:]) == list(range(21, 28)), "20 was chosen and is no near miss"
 
 
 def test_two_tokens_in_a_row_are_followed_by_what_followed_them_not_either_alone() -> None:
