@@ -26,7 +26,7 @@ def test_at_every_place_of_the_answer_the_hostile_trie_drafts_and_is_wrong() -> 
         last = [*PROMPT, *ANSWER[:length]][-1]
         request.append([500, last], TokenSource.PROMPT)  # nothing of its own to match
         draft = drafter.draft(request, DraftLimits(16, 15))
-        assert draft.width > 4, "it has something to say"
+        assert draft.width >= 4, "it has something to say"
         children = draft.children()[0]
         assert children
         assert right not in children or length in inside
@@ -60,5 +60,5 @@ def test_now_and_then_a_long_match_is_followed_by_what_is_wrong() -> None:
         request.append(ANSWER[place - 8 : place], TokenSource.PROMPT)
         draft = drafter.draft(request, DraftLimits(16, 15))
         assert draft.match_length == 8
-        assert draft.probabilities[1] > 0.3, "it is believed"
+        assert draft.probabilities[1] > 0.2, "it is believed"
         assert draft.token_ids[1] != ANSWER[place]
