@@ -34,13 +34,13 @@ class Block:
     """Nodes whose keys are split at one place.
 
     Args:
-        nodes: ascending.
+        nodes: their indexes; a slice where they are all.
         split: slots before it are attended to in one call.
-        slots: [len(nodes) × 64] slots of the keys behind it, a node's path in order.
-        mask: [len(nodes), 1, 1, 64] additive: 0 for a key of the node's own, else -inf.
+        slots: [num_nodes × 64] slots of the keys behind it, a node's path in order.
+        mask: [num_nodes, 1, 1, 64] additive: 0 for a key of the node's own, else -inf.
     """
 
-    nodes: tuple[int, ...]
+    nodes: torch.Tensor | slice
     split: int
     slots: torch.Tensor
     mask: torch.Tensor
@@ -48,9 +48,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class CascadePlan:
-    """What the attention of one verifying forward has to do, the same in every layer."""
+    """What the attention of one verifying forward has to do, the same in every layer.
+
+    Args:
+        num_nodes: nodes of the tree; rows behind them are padding and get zeros.
+        order: [num_nodes] where each node is among the blocks' nodes; None: they are in order.
+    """
 
     blocks: tuple[Block, ...]
+    num_nodes: int
+    order: torch.Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +88,28 @@ class CascadeAttention:
             position = context_length + len(paths[node]) - 1
             return max(0, (position - MAX_DEPTH) // _STRIDE * _STRIDE)
 
-        nodes = sorted(range(len(parents)), key=split)  # stable: ascending within a block
+        nodes = sorted(range(len(parents)), key=split)
+        groups = [(at, list(group)) for at, group in groupby(nodes, key=split)]
+        is_whole = len(groups) == 1
         return CascadePlan(
-            tuple(
-                self._block(tuple(members), at, [paths[node] for node in members], context_length)
-                for at, members in ((at, list(group)) for at, group in groupby(nodes, key=split))
-            )
+            blocks=tuple(
+                self._block(
+                    *(slice(len(nodes)) if is_whole else torch.tensor(members), at),
+                    [paths[node] for node in members],
+                    context_length,
+                )
+                for at, members in groups
+            ),
+            num_nodes=len(nodes),
+            order=None if is_whole else torch.tensor(nodes).argsort(),
         )
 
     def _block(
-        self, nodes: tuple[int, ...], split: int, paths: list[list[int]], context_length: int
+        self,
+        nodes: torch.Tensor | slice,
+        split: int,
+        paths: list[list[int]],
+        context_length: int,
     ) -> Block:
         committed = range(split, context_length)
         tails = [[*committed, *(context_length + node for node in path)] for path in paths]
@@ -114,14 +133,19 @@ def cascade_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention of `[1, heads, rows, dim]` queries over `[1, kv_heads, context + rows, dim]` keys.
 
-    Rows behind the nodes are padding and get zeros. Returns `[1, rows, heads, dim]`.
+    Returns `[1, rows, heads, dim]`.
     """
     assert attention_mask is None, "strict attention takes a plan, not a mask"
-    outputs = query.new_zeros(1, query.shape[2], query.shape[1], query.shape[3])
-    for block in strict_plan.blocks:
-        nodes = list(block.nodes)
-        outputs[0, nodes] = _attend(query[0, :, nodes], key, value, block, scaling)
-    return outputs, None
+    blocks = [
+        _attend(query[0, :, block.nodes], key, value, block, scaling)
+        for block in strict_plan.blocks
+    ]
+    attended = blocks[0] if strict_plan.order is None else torch.cat(blocks)[strict_plan.order]
+    num_padding = query.shape[2] - strict_plan.num_nodes
+    if num_padding:
+        padding = attended.new_zeros(num_padding, *attended.shape[1:])
+        attended = torch.cat([attended, padding])
+    return attended[None], None
 
 
 def _attend(
