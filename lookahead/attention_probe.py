@@ -77,6 +77,9 @@ def cascade_is_exact(adapter: ModelAdapter) -> bool:
     if adapter.device.type != "cpu":
         return False
     heads = _Heads.of(adapter)
+    config = adapter.hf_model.config.get_text_config(decoder=True)
+    if getattr(config, "v_head_dim", None) not in (None, heads.dim):
+        return False  # keys and values of latent attention differ in size
     generator, random = torch.Generator().manual_seed(0), Random(0)
     try:
         return all(

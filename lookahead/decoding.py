@@ -253,6 +253,7 @@ class _Answer:
         root_position = len(self.session.request) - 1
         depth = min(
             self._decoding.max_draft_depth,
+            self._mode.max_width - 1,
             left - 1,
             self.model.adapter.max_draft_depth(root_position),
         )

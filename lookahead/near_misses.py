@@ -12,6 +12,7 @@ __all__ = ["NearMisses"]
 
 _DECAY = 0.8  # of a weight, a token later: a miss counts for some five tokens
 _FORGOTTEN = 0.02
+_MAX_NEARLY_SAID = 1_024  # tokens; when there are more, the heavier half stays
 
 
 class NearMisses:
@@ -32,6 +33,9 @@ class NearMisses:
             weights[token_id] = weights.get(token_id, 0.0) + 1.0 / rank
             self.nearly_said[token_id] = self.nearly_said.get(token_id, 0.0) + 1.0 / rank
         self._weights = weights
+        if len(self.nearly_said) > _MAX_NEARLY_SAID:
+            heaviest = sorted(self.nearly_said.items(), key=lambda item: -item[1])
+            self.nearly_said = dict(heaviest[: _MAX_NEARLY_SAID // 2])
 
     def drop(self, token_id: int) -> None:
         """A token was chosen after all."""

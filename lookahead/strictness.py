@@ -61,19 +61,23 @@ def find_strictness(
             problem="This model attends through a sliding window, which strict mode cannot place."
         )
     known = {} if facts is None else facts
-    attention = _attention(adapter, vocab_size, f"strict_attention:{fingerprint}", known)
+    attention = _attention(adapter, vocab_size, f"strict_attention:{fingerprint}", known, report)
     adapter.use(attention)
     key = f"row_classes:{attention.kind}:{fingerprint}"
     classes = _row_classes(adapter, vocab_size, key, known, report)
     members = classes.best(max_rows)
     if not members:
         return Strictness(problem="No two row counts give the same bits on this machine.")
-    is_stock = members[0] == 1 and classes.matches_stock
+    is_stock = attention.kind == "path" and members[0] == 1 and classes.matches_stock
     return Strictness(members, attention.kind, is_stock)
 
 
 def _attention(
-    adapter: ModelAdapter, vocab_size: int, key: str, facts: MutableMapping[str, str]
+    adapter: ModelAdapter,
+    vocab_size: int,
+    key: str,
+    facts: MutableMapping[str, str],
+    report: Callable[[str], None],
 ) -> StrictAttention:
     """The attention with the bits of the library's decode step; where those are out of reach since
     one row is run by other kernels than many, the cheapest that is exact.
@@ -87,6 +91,7 @@ def _attention(
         "path, folded": PathAttention(fold_query_group=True),
     }
     if facts.get(key) not in choices:
+        report("Choosing how strict mode attends here (once per machine)")
         if follows_stock(adapter, vocab_size):
             facts[key] = "path, folded" if fold_is_exact(adapter) else "path"
         else:

@@ -30,3 +30,12 @@ def test_old_misses_are_forgotten_and_only_so_many_are_kept() -> None:
     assert misses.heaviest() == [2]
     misses.add(range(100, 200))
     assert len(misses.heaviest()) == NUM_RECENT
+
+
+def test_what_was_nearly_said_is_bounded_and_keeps_the_heaviest() -> None:
+    """It is gone through before every sampled draft."""
+    misses = NearMisses()
+    for token_id in range(5_000):
+        misses.add([7, token_id + 100])
+    assert len(misses.nearly_said) <= 1_024
+    assert misses.nearly_said[7] > 1_000

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from lookahead.adapter import ModelAdapter
 from lookahead.self_test import RowClasses, find_row_classes, row_cost_ratio, tree_error
 from lookahead.strictness import find_strictness
 from tests.lookahead.tiny_models import VOCAB_SIZE, tiny_model
@@ -41,6 +42,33 @@ def test_classes_are_disjoint_and_survive_being_written_down() -> None:
     assert 1 in members
     assert found.matches_stock, "one row through strict attention is one row of the library"
     assert RowClasses.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("is_stock", "folds", "cascades", "kind", "folded"),
+    [
+        (True, True, True, "path", True),
+        (True, False, True, "path", False),
+        (False, False, True, "cascade", None),
+        (False, False, False, "path", True),
+    ],
+)
+def test_attention_is_the_librarys_where_that_can_be_else_the_cheapest_that_is_exact(
+    monkeypatch: pytest.MonkeyPatch,
+    is_stock: bool,
+    folds: bool,
+    cascades: bool,
+    kind: str,
+    folded: bool | None,
+) -> None:
+    found = {"follows_stock": is_stock, "fold_is_exact": folds, "cascade_is_exact": cascades}
+    for name, answer in found.items():
+        monkeypatch.setattr(f"lookahead.strictness.{name}", lambda *_, answer=answer: answer)
+    adapter = ModelAdapter(tiny_model("llama").hf_model)
+    strictness = find_strictness(adapter, VOCAB_SIZE, 16)
+    assert strictness.attention == adapter.strict_attention.kind == kind
+    assert getattr(adapter.strict_attention, "fold_query_group", None) == folded
+    assert not (kind == "cascade" and strictness.is_stock)
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
