@@ -3,7 +3,7 @@
 At a node of a draft several kinds of evidence speak in turn, each about the probability that those
 before it left. Every kind is a *cell*: how often it was asked, and how often it was right. So
 estimates are right on average, whatever the model, and begin with priors that fade as counts come.
-Knows numbers and token ids; asked by what the drafter expects, told by the drafter what came.
+Knows numbers and token ids; asked while a draft grows, told by the drafter what came.
 """
 
 from bisect import bisect_right

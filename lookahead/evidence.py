@@ -15,6 +15,8 @@ from lookahead.candidates import MAX_PLACES, Candidates, IntArray
 
 __all__ = ["Evidence", "gather"]
 
+FROZEN = 0x0EAE06F7  # what is compiled in from other files: see tests/lookahead/test_frozen.py
+
 
 class Evidence(NamedTuple):
     """Places, each with what came there next.

@@ -22,7 +22,7 @@ __all__ = ["NO_NOISE", "Bystanders", "Foresight", "Noise", "strength_at"]
 
 # How much of a token's noise to believe, in [0, 1). 0: its prior says all; near 1: the prior is the
 # model's own probability and the noise decides. The likeliest value at 6,570 places of answers
-# sampled at temperature 0.8 (docs/lab-log.md); so are the other two.
+# sampled at temperature 0.8 (docs/lab-log.md); so are those below.
 STRENGTH = 0.44
 _BYSTANDERS_SHARE = 0.55  # of what the evidence leaves
 _POWER = 0.7  # what is said twice as often is likelier by this power of 2

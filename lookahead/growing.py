@@ -35,6 +35,7 @@ from lookahead.growth import (
 
 __all__ = ["grow"]
 
+FROZEN = 0x0EAE06F7  # what is compiled in from other files: see tests/lookahead/test_frozen.py
 _MOST = 0.95  # of what is left, taken by one row
 _SPREAD = 2_654_435_769  # spreads token ids over slots (Knuth: multiplicative hashing)
 # of the noise, as in `lookahead.noise`
