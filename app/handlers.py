@@ -132,6 +132,7 @@ class PageHandlers:
         """
         conversation_id = view.conversation_id
         view.move(conversation_id)
+        view.is_in_sight = True  # whoever asks is looking, though leaving may have been told last
         options = answer_options(lookahead, temperature, max_new_tokens, seed, filters)
         try:
             job = self._service.ask(conversation_id, text, options, uses_documents=bool(documents))

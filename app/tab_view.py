@@ -56,13 +56,15 @@ class TabView:
 
     def come_into_sight(self) -> None:
         """A watcher of the time before ends."""
-        self.num_wakes += 1
-        self.is_in_sight = True
+        with _MOVING:
+            self.num_wakes += 1
+            self.is_in_sight = True
 
     def go_out_of_sight(self) -> None:
         """What watches for the tab's own sake ends."""
-        self.num_wakes += 1
-        self.is_in_sight = False
+        with _MOVING:
+            self.num_wakes += 1
+            self.is_in_sight = False
 
     def takes_up(self, name: str) -> bool:
         """The tab came into sight: whether it has missed something of this since it left."""

@@ -506,6 +506,14 @@ def test_a_tab_opened_out_of_sight_is_told_once_and_watches_nothing(handlers: Pa
     assert not view.is_in_sight
 
 
+def test_whoever_asks_is_in_sight_also_where_leaving_was_told_last(handlers: PageHandlers) -> None:
+    """The page tells it at once, coming back waits in a queue: nothing it asked was shown."""
+    view = TabView()
+    handlers.leave_tab(view)
+    ask(handlers, "Where?", view)
+    assert view.is_in_sight
+
+
 def test_no_two_lines_are_equal_so_that_a_page_out_of_sight_leaves_again(
     handlers: PageHandlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
