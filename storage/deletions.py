@@ -5,7 +5,7 @@ Hidden rows are read by nothing but this (`shown_*` in the schema). Called by th
 
 import json
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sqlite_utils import Database as Connection
 
@@ -109,13 +109,24 @@ class Deletions:
         return sequence_ids
 
     def _set_back(self) -> None:
-        """Of what was deleted in the future the clock was wrong: its time begins now."""
-        time = now()
+        """Of what was deleted in the future the clock was wrong: its time begins now.
+
+        Deletions stay apart, in their order: what was deleted at one time comes back together.
+        """
+        present = datetime.now(UTC)
         with self._connections.transaction() as connection:
-            for table in TABLES.values():
-                connection.execute(
-                    f"UPDATE {table} SET deleted_at = ? WHERE deleted_at > ?", [time, time]
-                )
+            times = " UNION ".join(f"SELECT deleted_at FROM {table}" for table in TABLES.values())
+            future = connection.execute(
+                f"SELECT deleted_at FROM ({times}) WHERE deleted_at > ? ORDER BY 1 DESC",
+                [time_text(present)],
+            ).fetchall()
+            for place, (deleted_at,) in enumerate(future):
+                begins = time_text(present - timedelta(milliseconds=place))
+                for table in TABLES.values():
+                    connection.execute(
+                        f"UPDATE {table} SET deleted_at = ? WHERE deleted_at = ?",
+                        [begins, deleted_at],
+                    )
 
     def hold_documents_under(self, uri: str) -> bool:
         """Whether there are documents from below this URI, deleted ones that can come back too."""

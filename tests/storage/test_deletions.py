@@ -181,6 +181,21 @@ def test_what_was_deleted_while_the_clock_was_ahead_is_purged_all_the_same(db: D
     assert db.deletions.list() == []
 
 
+def test_what_was_deleted_one_after_the_other_comes_back_so_after_the_clock_was_ahead(
+    db: Database,
+) -> None:
+    """Both began at the same time then, and bringing one back brought back the other."""
+    sources = [add(db, name, name) for name in ("a.txt", "b.txt")]
+    with db._connections.transaction() as connection:
+        for year, source_id in zip((2036, 2037), sources, strict=True):
+            connection.execute(
+                "UPDATE sources SET deleted_at = ? WHERE id = ?",
+                [f"{year}-01-02T03:04:05+00:00", source_id],
+            )
+    db.deletions.purge(datetime.now(UTC) - timedelta(seconds=300))
+    assert [one.ids for one in db.deletions.list()] == [(sources[1],), (sources[0],)]
+
+
 def test_the_history_of_a_chat_is_no_document_to_be_deleted(
     db: Database, exchange: Callable[..., Message]
 ) -> None:
