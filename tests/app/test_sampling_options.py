@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.services import AnswerOptions
-from app.services.answering import _with_text
+from app.services.chat_prompt import _with_text
 from storage import Database
 from tests.app.asking import WAIT, Start
 from tests.app.scripted_engine import ByteTokenizer, ScriptedEngine, ScriptedModel

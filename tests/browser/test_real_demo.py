@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from app.demo import CHATS
-from tests.browser.test_real_chat import MODEL_PATIENCE, app_running, site_watched
+from tests.browser.test_real_chat import MODEL_PATIENCE, app_running
 from tests.browser.watched_site import PHONE, WatchedSite
 
 pytestmark = [
@@ -29,7 +29,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, embedded_model_path: objec
 
 @pytest.fixture
 def site(browser: Browser, address: str) -> Iterator[WatchedSite]:
-    with site_watched(browser, address) as site:
+    with WatchedSite(browser, address) as site:
         yield site
 
 
