@@ -67,11 +67,13 @@ class PageHandlers:
     @shows_errors(5)
     def new_chat(self, view: TabView) -> Outputs:
         """View of a new chat; it gets a row with its first message."""
+        view.note_act()
         return self.show_chat(view, None)
 
     @shows_errors(5)
     def open_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """View of the chat that was clicked; where it was deleted, the tab stays where it is."""
+        view.note_act()
         conversation_id = checked_number(event._data, "id")
         if self._messages(conversation_id):
             return self.show_chat(view, conversation_id)
@@ -82,6 +84,7 @@ class PageHandlers:
     @shows_errors(5)
     def delete_chat(self, view: TabView, event: gr.EventData) -> Outputs:
         """Delete the chat confirmed in the list; view of the open one, or of a new chat."""
+        view.note_act()
         deleted_id = checked_number(event._data, "id")
         self._service.delete_conversation(deleted_id)
         is_open = view.conversation_id == deleted_id
@@ -131,8 +134,8 @@ class PageHandlers:
         A chat that was deleted meanwhile gives way to a new one; the message stays in its box.
         """
         conversation_id = view.conversation_id
+        view.note_act()
         view.move(conversation_id)
-        view.is_in_sight = True  # whoever asks is looking, though leaving may have been told last
         options = answer_options(lookahead, temperature, max_new_tokens, seed, filters)
         try:
             job = self._service.ask(conversation_id, text, options, uses_documents=bool(documents))
@@ -215,10 +218,16 @@ class PageHandlers:
             yield await self._last_view(view, place, job)
             while self._is_loading and view.place == place and not is_left():
                 await asyncio.sleep(ENGINE_UPDATE_SECONDS)
-        if is_left():
+        was_left, wake = is_left(), view.num_wakes
+        if was_left:
             view.missed.add("answer")
         # also for the panel, when the model has been loaded: some old texts need its tokenizer
-        yield await self._last_view(view, place, job)
+        last = await self._last_view(view, place, job)
+        if was_left and (not is_left() or view.num_wakes != wake):
+            last = _skips(5)  # back in sight: a newer watcher tells, and this view may be older
+        elif is_left():
+            view.missed.add("answer")
+        yield last
 
     @property
     def _is_loading(self) -> bool:

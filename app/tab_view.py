@@ -66,6 +66,14 @@ class TabView:
             self.num_wakes += 1
             self.is_in_sight = False
 
+    def note_act(self) -> None:
+        """Whoever acts in the tab looks at it, though leaving may have been told last.
+
+        Nothing that watches ends by this.
+        """
+        with _MOVING:
+            self.is_in_sight = True
+
     def takes_up(self, name: str) -> bool:
         """The tab came into sight: whether it has missed something of this since it left."""
         self.is_in_sight = True

@@ -514,6 +514,66 @@ def test_whoever_asks_is_in_sight_also_where_leaving_was_told_last(handlers: Pag
     assert view.is_in_sight
 
 
+@pytest.mark.parametrize("act", ["new_chat", "open_chat", "delete_chat", "open_deleted_chat"])
+def test_whoever_acts_in_a_tab_looks_at_it_and_its_status_line_goes_on(
+    handlers: PageHandlers, act: str
+) -> None:
+    other, view = ask(handlers, "Where?"), ask(handlers, "When?")
+    handlers.leave_tab(view)
+    wake = view.num_wakes
+    if act == "new_chat":
+        handlers.new_chat(view)
+    elif act == "open_deleted_chat":
+        with pytest.warns(UserWarning, match="deleted"):
+            handlers.open_chat(view, event(id=99))
+    else:
+        getattr(handlers, act)(view, event(id=other.conversation_id))
+    assert (view.is_in_sight, view.num_wakes) == (True, wake)
+
+
+@pytest.mark.parametrize("leaves_again", [False, True])
+def test_the_last_look_of_a_tab_that_left_does_not_overwrite_what_it_is_told_when_it_is_back(
+    handlers: PageHandlers, monkeypatch: pytest.MonkeyPatch, leaves_again: bool
+) -> None:
+    view = ask(handlers, "Where?")
+    look = handlers._view
+
+    def look_while_it_comes_back(*args: Any) -> Any:
+        looked = look(*args)
+        view.come_into_sight()
+        if leaves_again:
+            view.go_out_of_sight()
+        return looked
+
+    async def watch() -> list[Any]:
+        updates = handlers.watch_answer(view)
+        await anext(updates)
+        handlers.leave_tab(view)
+        monkeypatch.setattr(handlers, "_view", look_while_it_comes_back)
+        return await collect(updates)
+
+    (last,) = asyncio.run(watch())
+    assert all(is_skipped(value) for value in last)
+    assert "answer" in view.missed
+
+
+def test_an_answer_whose_end_is_told_while_the_tab_leaves_is_told_again(
+    handlers: PageHandlers, service: ScriptedService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = ask(handlers, "Where?")
+    look = handlers._view
+
+    def look_while_it_leaves(*args: Any) -> Any:
+        handlers.leave_tab(view)
+        return look(*args)
+
+    service.finish(service.jobs[0], "Paris.")
+    monkeypatch.setattr(handlers, "_view", look_while_it_leaves)
+    (last,) = asyncio.run(collect(handlers.watch_answer(view)))
+    assert texts(last[0]) == ["Where?", "Paris."]
+    assert view.missed == {"answer"}
+
+
 def test_no_two_lines_are_equal_so_that_a_page_out_of_sight_leaves_again(
     handlers: PageHandlers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
