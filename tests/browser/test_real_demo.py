@@ -45,7 +45,9 @@ def test_the_demo_begins_at_a_click_and_a_reload_follows_it_to_its_end(site: Wat
     page = site.open(size={"width": 1440, "height": 900})
     page.get_by_role("tab", name="Documents").click()
     page.locator("#demo").click()
-    expect(page.locator("#chatbot .user.message").first).to_have_text(CHATS[0].questions[0].text)
+    expect(page.locator("#chatbot .user.message").first).to_have_text(
+        CHATS[0].questions[0].text, timeout=MODEL_PATIENCE
+    )
     expect(page.locator("#panel-toggle")).to_have_attribute("aria-expanded", "true")
     expect(page.locator("#chat-list [aria-current]")).to_have_text(CHATS[0].title)
     page.reload()
