@@ -169,7 +169,7 @@ def build_page(
         wire_compare(
             page, compare_handlers, comparison, shown_compare_tab, view=view, status=status
         )
-        wire_settings(page, settings_handlers, idle_learning, shown_settings_tab)
+        wire_settings(page, settings_handlers, idle_learning, shown_settings_tab, view=view)
         deleted_documents, ended_imports = wire_documents(
             page,
             document_handlers,

@@ -89,7 +89,7 @@ def test_a_gradio_that_keeps_this_elsewhere_ends_no_streams_and_breaks_no_page(
     assert [gone in record.message for record in caplog.records] == [True], "said once"
 
 
-def test_a_page_without_a_queue_breaks_nothing_either(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_without_a_queue_breaks_nothing_either() -> None:
     gradio, sent = Gradio(), list[Message]()
     streams = IdleStreams(gradio, SimpleNamespace())  # type: ignore[arg-type]
     asyncio.run(visit(streams, sent, "one"))
