@@ -131,7 +131,7 @@ def test_what_is_added_or_forgotten_shows_in_the_next_draft() -> None:
     trie.add([1, 2])
     trie.add([1, 3])
     assert paths(drafter.draft(request_of([1]), LIMITS)).keys() == {(2,)}
-    trie.forget(1)
+    trie.forget_many([1])
     assert drafter.draft(request_of([1]), LIMITS).width == 1
 
 
