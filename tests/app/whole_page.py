@@ -11,7 +11,7 @@ from app.document_handlers import DocumentHandlers
 from app.handlers import PageHandlers
 from app.settings_handlers import SettingsHandlers
 from app.trie_handlers import TrieHandlers
-from app.ui import build_page
+from app.ui import Handlers, build_page
 from app.undo_handlers import UndoHandlers
 from app.uploads import Uploads
 
@@ -20,11 +20,13 @@ def whole_page(service: Any) -> gr.Blocks:
     """As the server builds it."""
     handlers = PageHandlers(service)
     return build_page(
-        handlers,
-        DemoHandlers(service, handlers),
-        CompareHandlers(service),
-        DocumentHandlers(service, handlers.panel, Uploads(Path())),
-        UndoHandlers(service, handlers),
-        TrieHandlers(service),
-        SettingsHandlers(service),
+        Handlers(
+            handlers,
+            DemoHandlers(service, handlers),
+            CompareHandlers(service),
+            DocumentHandlers(service, handlers.panel, Uploads(Path())),
+            UndoHandlers(service, handlers),
+            TrieHandlers(service),
+            SettingsHandlers(service),
+        )
     )
