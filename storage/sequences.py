@@ -79,13 +79,6 @@ class Sequences:
         with self._connections.transaction() as connection:
             connection.execute("DELETE FROM sequences WHERE id = ?", [sequence_id])
 
-    def ids(self, tokenizer_id: int) -> list[int]:
-        """The ids of all sequences of a tokenizer, rising: what an index must hold."""
-        rows = self._connections.rows(
-            "SELECT id FROM shown_sequences WHERE tokenizer_id = ? ORDER BY id", [tokenizer_id]
-        )
-        return [row["id"] for row in rows]
-
     def to_index(self, tokenizer_id: int) -> list[tuple[int, SourceKind, int, bool, bool]]:
         """What an index may hold, rising: (id, kind, number of tokens, is pinned, is hidden)."""
         rows = self._connections.rows(

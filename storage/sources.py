@@ -7,7 +7,6 @@ chat's history.
 import logging
 import re
 import sqlite3
-from collections.abc import Collection
 
 from sqlite_utils import Database as Connection
 
@@ -26,7 +25,7 @@ from storage.sequences import insert_sequence
 from storage.times import now, parse_time
 from storage.token_blobs import TokenIds
 
-__all__ = ["Sources", "ensure_history_source", "not_found", "require_documents"]
+__all__ = ["Sources", "delete_versions", "ensure_history_source", "not_found"]
 
 logger = logging.getLogger(__name__)
 
@@ -162,19 +161,6 @@ class Sources:
         )
         return [DocumentMatch(**row) for row in rows]
 
-    def delete(self, *source_ids: int) -> list[int]:
-        """Delete documents with text and sequences, and overwrite where they stood in the tables.
-
-        At once: see `Deletions` for a deletion that can be undone, and `Erasures` for what is left
-        to do. Returns the ids of their sequences, to be forgotten by the Trie. Raises
-        RecordNotFoundError where one is not a document; then none is deleted.
-        """
-        with self._connections.transaction() as connection:
-            require_documents(connection, source_ids)
-            sequence_ids = delete_sources(connection, source_ids)
-        self._connections.truncate_log()
-        return sequence_ids
-
     def pin(self, source_id: int, is_pinned: bool) -> None:
         """Keep a document in the index whatever the budget, or no longer.
 
@@ -188,11 +174,6 @@ class Sources:
             )
             if not cursor.rowcount:
                 raise not_found(source_id)
-
-    def delete_versions(self, uri: str, *, except_id: int | None = None) -> None:
-        """Delete what was read from there, but for one document; then see `add_document`."""
-        with self._connections.transaction() as connection:
-            delete_versions(connection, uri, except_id=except_id)
 
     def erase_deleted_words(self) -> None:
         """Overwrite where the words of replaced documents stood, in the search index too."""
@@ -281,16 +262,6 @@ def delete_versions(connection: Connection, uri: str, *, except_id: int | None) 
         [uri, except_id],
     )
     delete_sources(connection, [row[0] for row in found.fetchall()])
-
-
-def require_documents(connection: Connection, source_ids: Collection[int]) -> None:
-    """Raise RecordNotFoundError unless all of these are documents, hidden or not."""
-    for source_id in source_ids:
-        found = connection.execute(
-            "SELECT 1 FROM sources WHERE id = ? AND kind = 'document'", [source_id]
-        )
-        if found.fetchone() is None:
-            raise not_found(source_id)
 
 
 def not_found(source_id: int) -> RecordNotFoundError:

@@ -31,6 +31,7 @@ from storage import (
     database,
 )
 from storage.migrations import MIGRATIONS
+from tests.stored import purge_versions, shown_sequence_ids
 
 Told = list[str]
 GENERATION = GenerationRecord("end", "model", "strict", "bfloat16", "cpu")
@@ -98,7 +99,7 @@ def imports(folder: Path, start: int) -> Iterator[str]:
         for number in range(start, start + 1_000):
             yield f"document {add_document(db, number)} {number}"
             if number % 5 == 0:
-                db.sources.delete_versions(f"/{number}.txt")
+                purge_versions(db, f"/{number}.txt")
                 db.sources.erase_deleted_words()
 
 
@@ -171,7 +172,7 @@ def check_documents(folder: Path, told: Told) -> None:
                 assert source_id not in present
         keeper = open_keeper(db, folder)
         assert keeper.trie.sequence_ids - keeper.trie.snapshot.hidden == set(
-            db.sequences.ids(keeper.tokenizer_id)
+            shown_sequence_ids(db, keeper.tokenizer_id)
         )
         for sequence_id, _, token_ids in db.sequences.all(keeper.tokenizer_id):
             snapshot = keeper.trie.snapshot

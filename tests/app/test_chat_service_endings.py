@@ -13,6 +13,7 @@ from storage.messages import Messages
 from tests.app.asking import OPTIONS, WAIT, Start, answered, begun, prompt_text, wait_for
 from tests.app.kept_trie import trie_statistics
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
+from tests.stored import shown_sequence_ids
 
 
 def test_stop_ends_the_answer_within_one_step_and_keeps_it(
@@ -89,7 +90,7 @@ def test_an_answer_whose_forward_fails_keeps_what_was_said(
     assert (snapshot.status, snapshot.text) == ("failed", "abcde")
     message = database.messages.get(job.message_id)
     assert (message.status, message.text, message.token_ids) == ("failed", "abcde", (*b"abcde",))
-    assert database.sequences.ids(1) == [], "it is no history"
+    assert shown_sequence_ids(database, 1) == [], "it is no history"
     assert engine.requests[0].session.is_closed  # type: ignore[attr-defined]
     engine.error_after_steps = None
     answered(service, "again", job.conversation_id)

@@ -15,6 +15,7 @@ from tests.app.asking import WAIT, Start, answered, begun, wait_for
 from tests.app.kept_trie import trie_statistics
 from tests.app.racing_engine import OPTIONS, TEXT, RacingEngine, compared
 from tests.app.scripted_engine import ScriptedModel
+from tests.stored import shown_sequence_ids
 
 # ------------------------------------------------------------------------------------- the race
 
@@ -215,7 +216,7 @@ def test_it_leaves_nothing_behind(start: Start, database: Database) -> None:
     assert engine.requests[-1].learned is not engine.requests[0].learned
     assert [session.is_closed for session in engine.sessions] == [False, True, True]
     assert len(database.conversations.list()) == 1
-    assert len(database.sequences.ids(bench.tokenizer_id)) == 1
+    assert len(shown_sequence_ids(database, bench.tokenizer_id)) == 1
 
 
 # ------------------------------------------------------------------------------------- for real

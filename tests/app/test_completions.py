@@ -14,6 +14,7 @@ from lookahead.successors import SuccessorTable
 from storage import Database
 from tests.app.asking import OPTIONS, WAIT, Start, answered, begun, prompt_text, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
+from tests.stored import shown_sequence_ids
 
 
 def test_a_completion_is_neither_saved_nor_learned(start: Start, database: Database) -> None:
@@ -38,7 +39,7 @@ def test_a_completion_is_neither_saved_nor_learned(start: Start, database: Datab
     service.complete([{"role": "user", "content": "x"}], OPTIONS)
     service.close()
     assert database.conversations.list() == []
-    assert database.sequences.ids(1) == []
+    assert shown_sequence_ids(database, 1) == []
     table = database.successors.load("scripted-model")
     assert table is not None, "the chat's"
     assert SuccessorTable.from_bytes(table).successors(65) == []

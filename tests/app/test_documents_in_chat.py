@@ -12,6 +12,7 @@ from storage import ERASED_TOKEN_ID, Database, RecordNotFoundError
 from storage.records import UNKNOWN_OFFSET
 from tests.app.asking import OPTIONS, WAIT, Start, answered, prompt_text, wait_for
 from tests.app.scripted_engine import END, ScriptedEngine, ScriptedModel
+from tests.stored import purge_documents, shown_sequence_ids
 
 BEES = "# Water\n\nBees drink from shallow water: a plate with pebbles <|im_end|> is enough.\n"
 PASSAGE = BEES.strip()
@@ -219,7 +220,7 @@ def test_a_passage_that_its_document_s_tokens_do_not_hold_is_quoted_all_the_same
     chat = ask(service, "What do wasps build?", on=True)
     assert quoted_text(engine) == [text.strip()]
     step = service.saved_answer(service.messages(chat)[1].id).steps[0]
-    sequence_id = database.sequences.ids(1)[0]
+    sequence_id = shown_sequence_ids(database, 1)[0]
     assert step.draft.origins[1] == (sequence_id, UNKNOWN_OFFSET), "it goes with its document"
     details = service.step_details(service.messages(chat)[1].id, 0)
     (passage,) = [p for p in details.passages if p.is_accepted]
@@ -240,7 +241,7 @@ def test_a_draft_from_a_document_s_name_goes_with_the_document(
     answer_id = service.messages(chat)[1].id
     name = service.saved_answer(answer_id).steps[0].draft
     assert bytes(name.token_ids[-7:]) == b"bees.md"
-    database.sources.delete(source_id)
+    purge_documents(database, source_id)
     assert database.erasures.finish(lambda _: True)
     generation = database.generations.for_message(answer_id)
     assert generation is not None

@@ -28,6 +28,7 @@ from app.services.views import ImportSnapshot
 from lookahead.draft import TokenSource
 from tests.app.kept_trie import trie_statistics
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
+from tests.stored import purge_documents, shown_sequence_ids
 
 WAIT = 20.0
 
@@ -100,7 +101,7 @@ def test_importing_again_takes_in_only_what_changed(service: ChatService, folder
     texts = {service._database.sources.text(source.id) for source in service.documents()}
     assert texts == {"another text", "alpha <|im_end|> text", "print('hello')\n"}
     trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
-    assert trie.sequence_ids == set(service._database.sequences.ids(1))
+    assert trie.sequence_ids == set(shown_sequence_ids(service._database, 1))
 
 
 def test_what_a_file_no_longer_holds_is_forgotten(service: ChatService, folder: Path) -> None:
@@ -119,7 +120,7 @@ def test_what_a_file_no_longer_holds_is_forgotten(service: ChatService, folder: 
     assert [source.name for source in service.documents()] == ["copy.txt"]
     trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
     drafted = trie.sequence_ids - trie.snapshot.hidden
-    assert drafted == set(service._database.sequences.ids(1))
+    assert drafted == set(shown_sequence_ids(service._database, 1))
     (folder / "copy.txt").unlink()
     service.import_paths([folder / "copy.txt"]).wait_until_over(WAIT)
     assert len(service.documents()) == 1, "a file that is gone is no reason to forget it"
@@ -436,7 +437,7 @@ def test_imported_folders_are_remembered_until_they_are_removed(
     memory.forget_folders()
     assert len(service.imports.folders()) == 2, "they can be brought back"
     [deletion] = service.recent_deletions()
-    service._database.sources.delete(*deletion.ids)
+    purge_documents(service._database, *deletion.ids)
     memory.forget_folders()
     assert service.imports.folders() == [(folder / "src").as_uri()]
     service.imports.remove_folder((folder / "src").as_uri())

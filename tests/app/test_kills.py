@@ -15,6 +15,7 @@ from app.services import ChatService, ServiceConfig
 from tests.app.asking import WAIT
 from tests.app.killed_work import KINDS
 from tests.app.scripted_engine import ScriptedEngine
+from tests.stored import shown_sequence_ids
 
 NUM_KILLS = 40  # of each kind of work
 MEMORY = Path("/dev/shm")
@@ -87,7 +88,7 @@ def test_a_service_that_is_killed_goes_on_with_all_it_had_said(tmp_path: Path) -
             bench = service._worker.bench
             assert bench is not None
             trie = bench.keeper.trie
-            shown = set(service._database.sequences.ids(bench.tokenizer_id))
+            shown = set(shown_sequence_ids(service._database, bench.tokenizer_id))
             assert trie.sequence_ids - trie.snapshot.hidden == shown
             [row] = service._database._connections.rows("PRAGMA integrity_check")
             assert row == {"integrity_check": "ok"}

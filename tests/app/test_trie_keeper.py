@@ -16,6 +16,7 @@ from app.services.workbench import Workbench
 from lookahead.trie import Trie
 from storage import Database, NewSequence, SegmentCache, search_index
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
+from tests.stored import purge_documents, shown_sequence_ids
 
 WAIT = 20.0
 
@@ -94,7 +95,7 @@ def test_what_is_deleted_while_it_is_read_does_not_come_back(
     all_sequences = database.sequences.all
 
     def delete() -> None:
-        sequence_ids = database.sources.delete(source_id)
+        sequence_ids = purge_documents(database, source_id)
         is_deleted.set()
         keeper.forget(sequence_ids)
 
@@ -155,7 +156,7 @@ def test_what_another_program_deleted_is_forgotten_when_nothing_is_asked(
     source_id, _ = add_document(database, "gone")
     _, kept = add_document(database, "kept")
     keeper.catch_up()
-    database.sources.delete(source_id)
+    purge_documents(database, source_id)
     keeper.tidy()
     assert keeper.trie.sequence_ids == {kept}
 
@@ -382,7 +383,7 @@ class TestBudget:
         assert keeper.trie.sequence_ids == {ids[name] for name in stays}
         assert keeper.left_out.num_sequences == 4 - len(stays)
         assert keeper.left_out.num_tokens == 1_000 * (4 - len(stays))
-        assert keeper._database.sequences.ids(1) == sorted(ids.values())
+        assert shown_sequence_ids(keeper._database, 1) == sorted(ids.values())
         assert reopened(keeper, budget_bytes=num_bytes).trie.sequence_ids >= {ids["pinned"]}
         keeper.budget_bytes = 100_000
         tidied(keeper)
@@ -452,7 +453,7 @@ def test_documents_are_indexed_for_another_tokenizer_in_one_go(
     num_pieces = pieces.index(False)
     assert not any(pieces[num_pieces:]), "it ends"
     assert [ids.tolist() for _, _, ids in database.sequences.all(2)] == [[*b"one"], [*b"two"]]
-    assert bench.keeper.trie.sequence_ids == set(database.sequences.ids(2))
+    assert bench.keeper.trie.sequence_ids == set(shown_sequence_ids(database, 2))
     bench.close()
 
 
@@ -466,7 +467,7 @@ def test_a_large_search_index_is_written_anew_in_pieces_of_idle_work(
     bench = Workbench(ScriptedEngine(), config, database, cache, lambda _: None)
     for name in ("one", "two", "three"):
         add_document(database, name)
-    database.sources.delete(1)
+    purge_documents(database, 1)
     assert [bench.do_idle_work() for _ in range(2)] == [True, True]
     assert database.erasures.are_under_way
     while database.erasures.are_under_way:

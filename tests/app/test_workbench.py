@@ -8,6 +8,7 @@ from app.services.workbench import Workbench
 from lookahead.learned import Learned
 from storage import Database, DatabaseFullError, SegmentCache
 from tests.app.scripted_engine import ScriptedEngine
+from tests.stored import shown_sequence_ids
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_idle_work_finishes_an_index_that_was_left_to_it(
     tidy = bench.keeper.tidy
 
     def noting() -> bool:
-        indexed.append(len(database.sequences.ids(bench.tokenizer_id)))
+        indexed.append(len(shown_sequence_ids(database, bench.tokenizer_id)))
         is_more = tidy()
         held.append(len(bench.keeper.trie.sequence_ids))
         return is_more
@@ -76,7 +77,7 @@ def test_idle_work_finishes_an_index_that_was_left_to_it(
             break
     assert set(indexed) == {8}, "what is to be indexed comes first"
     assert held[0] < 8, "a piece at a time"
-    ids = set(database.sequences.ids(bench.tokenizer_id))
+    ids = set(shown_sequence_ids(database, bench.tokenizer_id))
     assert bench.keeper.trie.sequence_ids == ids
     assert bench.keeper.trie.statistics().num_tokens > 300
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from storage import Database, DeeperReading
+from tests.stored import purge_documents
 
 
 def document(db: Database, name: str, num_tokens: int, tokenizer_id: int) -> int:
@@ -44,7 +45,7 @@ def test_a_deleted_document_is_read_no_more(db: Database) -> None:
     source_id = document(db, "a", 10, tokenizer_id)
     db.deeper_readings.want(source_id)
     db.deeper_readings.advance(source_id, "m", 5)
-    db.sources.delete(source_id)
+    purge_documents(db, source_id)
     assert db.deeper_readings.next("m", tokenizer_id) is None
     db.deeper_readings.advance(source_id, "m", 7)  # it was deleted meanwhile
     db.deeper_readings.want(source_id)

@@ -28,6 +28,7 @@ from storage import (
 )
 from storage.erasures import Erasures
 from storage.token_blobs import pack_token_ids
+from tests.stored import purge_documents, shown_sequence_ids
 
 WORDS = [f"zanzibar{number}" for number in range(300)]
 SECRET_IDS = np.arange(30_000, 30_600)
@@ -75,14 +76,14 @@ def test_a_deleted_document_is_seen_nowhere_and_undo_brings_all_of_it_back(
 ) -> None:
     source_id = add(db, "a.txt", "some words")
     kept_id = add(db, "b.txt", "other words")
-    sequence_ids = db.sequences.ids(tokenizer_id)
+    sequence_ids = shown_sequence_ids(db, tokenizer_id)
 
     def seen() -> list[object]:
         return [
             [source.id for source in db.sources.list()],
             [match.name for match in db.sources.search("words")],
             [sequence_id for sequence_id, _, _ in db.sequences.all(tokenizer_id)],
-            db.sequences.ids(tokenizer_id),
+            shown_sequence_ids(db, tokenizer_id),
             sorted(db.sequences.origins(sequence_ids)),
             db.sources.find_by_uri("/docs/a.txt"),
             db.sources.find_by_sha256(f"sha {zlib.crc32(b'some words')}"),
@@ -123,7 +124,7 @@ def test_a_deleted_chat_is_seen_nowhere_and_undo_brings_all_of_it_back(
     sequence_ids = db.sequences.for_conversation(chat.id)
     assert db.deletions.hide_conversation(chat.id) == sequence_ids
     assert db.conversations.list() == []
-    assert db.sequences.ids(tokenizer_id) == db.sequences.for_conversation(chat.id) == []
+    assert shown_sequence_ids(db, tokenizer_id) == db.sequences.for_conversation(chat.id) == []
     assert db.sequences.for_message(answer.id) is None
     for use in (
         lambda: db.conversations.get(chat.id),
@@ -215,7 +216,7 @@ def test_a_document_can_be_imported_again_while_its_deletion_could_be_undone(
     with pytest.raises(RecordExistsError):
         add(db, "b.txt", "same")
     assert [source.id for source in db.sources.list()] == [again]
-    assert len(db.sequences.ids(tokenizer_id)) == 1
+    assert len(shown_sequence_ids(db, tokenizer_id)) == 1
 
 
 def test_of_documents_that_cannot_be_deleted_together_the_missing_one_is_named(
@@ -238,7 +239,7 @@ def test_the_history_of_a_deleted_chat_does_not_come_back_as_a_document(
     db.deletions.hide_conversation(chat)
     with pytest.raises(RecordNotFoundError):
         db.deletions.restore("document", [1])
-    assert db.sequences.ids(tokenizer_id) == []
+    assert shown_sequence_ids(db, tokenizer_id) == []
 
 
 def test_what_belongs_to_something_deleted_is_not_read_and_not_written(
@@ -358,9 +359,9 @@ def test_nothing_of_a_deleted_document_stays_in_any_file(
     (data_dir / "backups" / "lookahead-chat-before-x.partial").write_bytes(b"zanzibar")
     assert len(traces(data_dir)) == 3, "the log and two copies"
     for number in (3, 17, 29):
-        db.sources.delete(number + 1)
+        purge_documents(db, number + 1)
     if is_at_once:
-        db.sources.delete(source_id)
+        purge_documents(db, source_id)
         assert db.erasures.finish(lambda _: True)
     else:
         db.deletions.hide_documents([source_id])
@@ -426,7 +427,7 @@ def test_a_copy_of_another_database_is_left_as_it_is(
         path = back_up(tmp_path / "other")
     (data_dir / "backups").mkdir()
     path = path.rename(data_dir / "backups" / path.name)
-    db.sources.delete(add(db, "a.txt", "a"))
+    purge_documents(db, add(db, "a.txt", "a"))
     assert db.erasures.finish(lambda _: True)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM sources").fetchone() == (1,)
@@ -478,7 +479,7 @@ def test_looking_for_drafts_goes_on_behind_the_first_page(
     source_id = add(db, "secret.txt", "secret", SECRET_IDS)
     chat = db.conversations.create().id
     message_ids = [drafted_from(db, 1, chat) for _ in range(5)]
-    db.sources.delete(source_id)
+    purge_documents(db, source_id)
     assert db.erasures.finish(lambda _: True)
     assert [steps_of(db, i)[0].draft.token_ids[3] for i in message_ids] == [ERASED_TOKEN_ID] * 5
 

@@ -10,6 +10,7 @@ import pytest
 
 from storage import Database, DatabaseFullError, MigrationError, database, search_index
 from storage.migrations import MIGRATIONS
+from tests.stored import purge_documents
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_a_second_index_without_room_gives_back_what_it_took(
     monkeypatch.setattr(search_index, "PAUSE_SECONDS", 0.0)
     ids = [add(db, number, 1_000) for number in range(30)]
     conversation = db.conversations.create("Chat")
-    db.sources.delete(ids[0])
+    purge_documents(db, ids[0])
     connection = db._connections.current()
     num_pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {num_pages + 10}")

@@ -16,6 +16,7 @@ from storage import (
     integrity,
 )
 from storage.token_blobs import pack_token_ids
+from tests.stored import purge_documents
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_changed_text_of_a_document_is_not_given_out(
     with Database(data_dir) as again:
         with pytest.raises(RecordDamagedError, match=r"a\.txt was damaged.*import it again"):
             again.sources.text(source_id)
-        again.sources.delete(source_id)
+        purge_documents(again, source_id)
 
 
 def test_a_changed_sequence_is_discarded_and_its_document_indexed_again(

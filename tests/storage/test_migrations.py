@@ -10,6 +10,7 @@ import pytest
 from storage import DATABASE_NAME, Database, database
 from storage.migrations import MIGRATIONS
 from storage.token_blobs import pack_token_ids
+from tests.stored import purge_documents
 
 TIME = "2026-01-02T03:04:05.000006+00:00"
 IDS = pack_token_ids([5, 6])
@@ -155,7 +156,7 @@ def test_what_an_earlier_version_wrote_can_be_deleted_and_brought_back(old_file:
         assert db.sources.search("text") == []
         assert db.deletions.restore("document", [2]) == [2]
         assert db.conversations.delete(1) == []
-        assert db.sources.delete(2) == [2]
+        assert purge_documents(db, 2) == [2]
         assert db.erasures.finish(lambda _: True)
     assert b"old text" not in b"".join(
         path.read_bytes() for path in old_file.parent.rglob("*") if path.is_file()

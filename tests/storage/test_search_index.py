@@ -16,6 +16,7 @@ import storage
 from storage import DATABASE_NAME, Database, search_index, sources
 from storage.erasures import Erasures
 from storage.search_index import IndexRewriting
+from tests.stored import purge_documents
 
 SECRET = " ".join(f"zanzibar{number}" for number in range(300))
 ONE_INDEX = {"", "_config", "_data", "_docsize", "_idx"}  # and its tables
@@ -85,7 +86,7 @@ def test_others_write_and_search_while_it_is_written_anew(
             add(db, f"meanwhile{number}.txt", "words")
         pauses.append(names_found(db, "words"))
 
-    db.sources.delete(secret)
+    purge_documents(db, secret)
     on_pause(others)
     assert db.erasures.finish(lambda _: True)
     assert len(pauses) > 7
@@ -95,7 +96,7 @@ def test_others_write_and_search_while_it_is_written_anew(
     assert traces(data_dir) == {}
     check_whole(db)
     add(db, "later.txt", "words")
-    db.sources.delete(1)
+    purge_documents(db, 1)
     assert names_found(db, "words") == (pauses[-1] | {"later.txt"}) - {"0.txt"}
     check_whole(db)
 
@@ -108,19 +109,19 @@ def test_a_document_deleted_meanwhile_is_not_in_the_new_one(
         add(db, f"{number}.txt", f"{SECRET} {number}")
     kept = add(db, "kept.txt", "words")
     deleted = iter(range(2, 31))
-    db.sources.delete(1)
+    purge_documents(db, 1)
 
     def delete_first(number: int) -> None:
         if number % 2 and number < 2 * num_deleted:
             source_id = next(deleted, None)
             if source_id is not None:
-                db.sources.delete(source_id)
+                purge_documents(db, source_id)
 
     on_pause(delete_first)
     db.erasures.finish(lambda _: True)
     check_whole(db)
     on_pause(lambda _: None)
-    db.sources.delete(*[source.id for source in db.sources.list() if source.id != kept])
+    purge_documents(db, *[source.id for source in db.sources.list() if source.id != kept])
     assert db.erasures.finish(lambda _: True)
     assert db.erasures.finish(lambda _: True)
     assert not db.erasures.are_pending
@@ -132,7 +133,7 @@ def test_a_document_deleted_meanwhile_is_not_in_the_new_one(
 def test_it_is_gone_on_with_piece_by_piece_so_that_questions_are_answered(
     db: Database, data_dir: Path, on_pause: OnPause
 ) -> None:
-    db.sources.delete(filled_with(db))
+    purge_documents(db, filled_with(db))
     on_pause(lambda _: None)
     num_pieces = 0
     while not db.erasures.finish(lambda _: True, max_seconds=0.0):
@@ -140,7 +141,7 @@ def test_it_is_gone_on_with_piece_by_piece_so_that_questions_are_answered(
         num_pieces += 1
         if num_pieces == 2:
             add(db, "meanwhile.txt", "words")
-            db.sources.delete(1)
+            purge_documents(db, 1)
     assert not db.erasures.are_under_way
     assert not db.erasures.are_pending
     assert num_pieces > 6
@@ -155,9 +156,9 @@ def test_what_is_deleted_once_it_is_written_waits_for_the_next_time(
     """The note of it was taken for that of the words that had just been taken out."""
     secret = filled_with(db)
     on_pause(lambda _: None)
-    db.sources.delete(1)
+    purge_documents(db, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(Erasures, "_erase_drafts", lambda *_: db.sources.delete(secret))
+        patch.setattr(Erasures, "_erase_drafts", lambda *_: purge_documents(db, secret))
         db.erasures.finish(lambda _: True)
     assert db.erasures.are_pending
     assert db.erasures.finish(lambda _: True)
@@ -169,7 +170,7 @@ def test_what_is_deleted_once_it_is_written_waits_for_the_next_time(
 def test_what_was_begun_when_the_program_ended_is_done_at_the_next_start(
     db: Database, data_dir: Path, on_pause: OnPause, number_of_pause: int
 ) -> None:
-    db.sources.delete(filled_with(db))
+    purge_documents(db, filled_with(db))
     path = data_dir / "backups" / "lookahead-chat-before-m9001_x.db"
     path.parent.mkdir()
 
@@ -226,12 +227,12 @@ def test_a_damaged_index_is_built_anew_page_by_page_while_others_write(
             if num_pieces == 1:
                 add(again, "meanwhile.txt", "words")
                 assert names_found(again, "words") == {"meanwhile.txt"}
-                again.sources.delete(secret)  # of which the empty one knows nothing
+                purge_documents(again, secret)  # of which the empty one knows nothing
             num_pieces += 1
         assert num_pieces > 6
         expected = {"0.txt", "1.txt", "2.txt", "3.txt", "meanwhile.txt"}
         assert names_found(again, "words") == expected
-        again.sources.delete(1)
+        purge_documents(again, 1)
         assert again.erasures.finish(lambda _: True)
         assert again.erasures.finish(lambda _: True)
         assert names_found(again, "words") == expected - {"0.txt"}
@@ -288,7 +289,7 @@ def test_a_repair_that_was_killed_is_gone_on_with(
 def test_what_a_killed_program_began_is_used_where_it_is_still_right(
     db: Database, data_dir: Path, on_pause: OnPause, is_changed: bool
 ) -> None:
-    db.sources.delete(filled_with(db))
+    purge_documents(db, filled_with(db))
 
     def end(number: int) -> None:
         if number == 2:
@@ -301,7 +302,7 @@ def test_what_a_killed_program_began_is_used_where_it_is_still_right(
     held = db._connections.rows(f"SELECT id FROM {begun}_docsize")
     assert [row["id"] for row in held] == [1, 2, 3]
     if is_changed:
-        db.sources.delete(2)
+        purge_documents(db, 2)
     with db._connections.transaction() as connection:
         _, after, num_documents = search_index.begin(connection)
     assert (after, num_documents) == ((0, 0) if is_changed else (3, 3))
@@ -317,7 +318,7 @@ def test_what_a_killed_program_began_is_used_where_it_is_still_right(
 def test_of_two_programs_one_leaves_it_to_the_other(
     db: Database, data_dir: Path, on_pause: OnPause, number_of_pause: int
 ) -> None:
-    db.sources.delete(filled_with(db))
+    purge_documents(db, filled_with(db))
     pauses = []
 
     def begin_too(number: int) -> None:
