@@ -436,8 +436,7 @@ def test_imported_folders_are_remembered_until_they_are_removed(
     service.delete_documents([source.id for source in service.documents()])
     memory.forget_folders()
     assert len(service.imports.folders()) == 2, "they can be brought back"
-    [deletion] = service.recent_deletions()
-    purge_documents(service._database, *deletion.ids)
+    purge_documents(service._database)
     memory.forget_folders()
     assert service.imports.folders() == [(folder / "src").as_uri()]
     service.imports.remove_folder((folder / "src").as_uri())
