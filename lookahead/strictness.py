@@ -39,6 +39,7 @@ def find_strictness(
     vocab_size: int,
     max_rows: int,
     *,
+    has_stock_weights: bool = True,
     fingerprint: str = "",
     facts: MutableMapping[str, str] | None = None,
     report: Callable[[str], None] = lambda _: None,
@@ -48,6 +49,7 @@ def find_strictness(
     Args:
         adapter: of the loaded model.
         max_rows: rows of one forward that are wanted at most.
+        has_stock_weights: whether the weights are laid out so that the library's bits are kept.
         fingerprint: of the model on this machine, the key in `facts`.
         facts: where measurements are kept; None: nowhere.
         report: told in sentences what takes long.
@@ -61,7 +63,10 @@ def find_strictness(
             problem="This model attends through a sliding window, which strict mode cannot place."
         )
     known = {} if facts is None else facts
-    attention = _attention(adapter, vocab_size, f"strict_attention:{fingerprint}", known, report)
+    key = f"strict_attention:{fingerprint}"
+    attention = _attention(
+        *(adapter, vocab_size, key, known, report), has_stock_weights=has_stock_weights
+    )
     adapter.use(attention)
     key = f"row_classes:{attention.kind}:{fingerprint}"
     classes = _row_classes(adapter, vocab_size, key, known, report)
@@ -69,7 +74,7 @@ def find_strictness(
     if not members:
         return Strictness(problem="No two row counts give the same bits on this machine.")
     is_stock = attention.kind == "path" and members[0] == 1 and classes.matches_stock
-    return Strictness(members, attention.kind, is_stock)
+    return Strictness(members, attention.kind, is_stock and has_stock_weights)
 
 
 def _attention(
@@ -78,6 +83,8 @@ def _attention(
     key: str,
     facts: MutableMapping[str, str],
     report: Callable[[str], None],
+    *,
+    has_stock_weights: bool,
 ) -> StrictAttention:
     """The attention with the bits of the library's decode step; where those are out of reach since
     one row is run by other kernels than many, the cheapest that is exact.
@@ -86,13 +93,13 @@ def _attention(
     where the library's bits are out of reach anyway.
     """
     choices: dict[str, StrictAttention] = {
-        "cascade": CascadeAttention(adapter.dtype),
+        "cascade": CascadeAttention(adapter.dtype, adapter.query_group_length),
         "path": PathAttention(),
         "path, folded": PathAttention(fold_query_group=True),
     }
     if facts.get(key) not in choices:
         report("Choosing how strict mode attends here (once per machine)")
-        if follows_stock(adapter, vocab_size):
+        if has_stock_weights and follows_stock(adapter, vocab_size):
             facts[key] = "path, folded" if fold_is_exact(adapter) else "path"
         else:
             facts[key] = "cascade" if cascade_is_exact(adapter) else "path, folded"

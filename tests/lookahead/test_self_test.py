@@ -71,6 +71,19 @@ def test_attention_is_the_librarys_where_that_can_be_else_the_cheapest_that_is_e
     assert not (kind == "cascade" and strictness.is_stock)
 
 
+@pytest.mark.parametrize("has_stock_weights", [True, False])
+def test_weights_laid_out_with_other_bits_are_never_taken_for_the_librarys(
+    monkeypatch: pytest.MonkeyPatch, has_stock_weights: bool
+) -> None:
+    classes = RowClasses(((1, 2, 3, 4),), matches_stock=True)
+    found = {"follows_stock": True, "cascade_is_exact": False, "find_row_classes": classes}
+    for name, answer in found.items():
+        monkeypatch.setattr(f"lookahead.strictness.{name}", lambda *_, answer=answer: answer)
+    adapter = ModelAdapter(tiny_model("llama").hf_model)
+    strictness = find_strictness(adapter, VOCAB_SIZE, 16, has_stock_weights=has_stock_weights)
+    assert strictness.is_stock is has_stock_weights
+
+
 @pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
 def test_a_damaged_fact_is_measured_anew(damaged: str) -> None:
     adapter = tiny_model("llama").adapter
