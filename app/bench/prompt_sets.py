@@ -59,6 +59,17 @@ class PromptSet:
         """The first `limit` prompts; since they go round the categories, all are in it early."""
         return PromptSet(self.name, self.sha256, self.prompts[:limit])
 
+    def of(self, categories: Sequence[str]) -> "PromptSet":
+        """The prompts of some categories alone; of none: all. Raises PromptSetError."""
+        unknown = [category for category in categories if category not in self.categories]
+        if unknown:
+            raise PromptSetError(
+                f"{self.name} has no category {unknown[0]!r}. Choose of: "
+                f"{', '.join(self.categories)}."
+            )
+        chosen = tuple(prompt for prompt in self.prompts if prompt.category in categories)
+        return PromptSet(self.name, self.sha256, chosen) if categories else self
+
     def of_several_turns(self) -> "PromptSet":
         """The conversations alone."""
         several = tuple(prompt for prompt in self.prompts if len(prompt.turns) > 1)

@@ -67,7 +67,8 @@ def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
         LookaheadError: the model cannot be loaded.
         KeyboardInterrupt: nothing was replayed yet.
     """
-    prompt_set = read_prompts(options.prompts or OWN_PROMPTS).limited(options.num_prompts)
+    prompt_set = read_prompts(options.prompts or OWN_PROMPTS).of(options.categories)
+    prompt_set = prompt_set.limited(options.num_prompts)
     recorder = _PromptRecorder(options, report)
     prompts, notes = _recorded_prompts(recorder, prompt_set)
     needs_table = not options.drafters or "trie" in options.drafters
