@@ -4,13 +4,14 @@ Imports the engine, and with it torch, only when a model is loaded. Called in th
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from app.services.views import ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.events import Event
+from lookahead.known_facts import KnownFacts
 from lookahead.learned import Learned
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
@@ -65,12 +66,7 @@ class GenerationRequest:
 class Engine(Protocol):
     """Loads models and generates."""
 
-    def load(
-        self,
-        config: ServiceConfig,
-        facts: MutableMapping[str, str],
-        report: Callable[[str], None],
-    ) -> "LoadedModel":
+    def load(self, config: ServiceConfig, report: Callable[[str], None]) -> "LoadedModel":
         """Load the model; `report` is told in sentences what takes long."""
         ...
 
@@ -110,13 +106,8 @@ class Engine(Protocol):
 class LookaheadEngine:
     """The real engine."""
 
-    def load(
-        self,
-        config: ServiceConfig,
-        facts: MutableMapping[str, str],
-        report: Callable[[str], None],
-    ) -> "LoadedModel":
-        """See `Engine`."""
+    def load(self, config: ServiceConfig, report: Callable[[str], None]) -> "LoadedModel":
+        """See `Engine`. Measurements are those of the cache folder."""
         import lookahead
 
         if not config.can_answer:
@@ -128,7 +119,7 @@ class LookaheadEngine:
             strict=config.strict,
             context_length=config.context_length,
             report=report,
-            facts=facts,
+            facts=KnownFacts(config.cache_dir),
         )
 
     def new_session(self, model: "LoadedModel") -> "Session":

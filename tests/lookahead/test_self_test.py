@@ -1,5 +1,6 @@
 """What the self-tests find, and how a row class is chosen from it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 
 from lookahead.adapter import ModelAdapter
 from lookahead.self_test import RowClasses, find_row_classes, row_cost_ratio, tree_error
-from lookahead.strictness import find_strictness
+from lookahead.strictness import Strictness, find_strictness
 from tests.lookahead.tiny_models import VOCAB_SIZE, tiny_model
 
 pytestmark = pytest.mark.tiny
@@ -42,6 +43,37 @@ def test_classes_are_disjoint_and_survive_being_written_down() -> None:
     assert 1 in members
     assert found.matches_stock, "one row through strict attention is one row of the library"
     assert RowClasses.from_json(found.to_json()) == found
+
+
+def bits_of(batch: Sequence[int], index: int) -> float:
+    """What a made-up machine gives the row at `index`, by count, index, neighbours and token."""
+    num_rows, token_id = len(batch), batch[index]
+    if num_rows == 5:
+        return index
+    if num_rows == 6:
+        return batch[index - 1]
+    if num_rows == 20 and token_id == (7 + 19 * 7919) % VOCAB_SIZE:  # the last of twenty
+        return 1.0
+    return -float(num_rows > 1) - float(num_rows > 3)
+
+
+def test_a_class_has_the_counts_that_alone_decide_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = tiny_model("llama").adapter
+    forwards: Counter[int] = Counter()
+
+    def verify(batch: Sequence[int], *_: Any, strict_rows: int) -> torch.Tensor:
+        assert strict_rows == len(batch)
+        forwards[len(batch)] += 1
+        rows = [[float(token_id), bits_of(batch, row)] for row, token_id in enumerate(batch)]
+        return torch.tensor(rows)
+
+    monkeypatch.setattr(adapter, "verify", verify)
+    found = find_row_classes(adapter, VOCAB_SIZE)
+    others = tuple(rows for rows in range(4, 33) if rows not in (5, 6, 20))
+    assert found.classes == ((1,), (2, 3), others, (20,))
+    assert not found.matches_stock
+    assert forwards[1] == 32, "one row has no neighbours and one index: each token once"
+    assert forwards[2] == 32, "others in both orders"
 
 
 @pytest.mark.parametrize(
@@ -84,16 +116,25 @@ def test_weights_laid_out_with_other_bits_are_never_taken_for_the_librarys(
     assert strictness.is_stock is has_stock_weights
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
-def test_a_damaged_fact_is_measured_anew(damaged: str) -> None:
-    adapter = tiny_model("llama").adapter
+@pytest.fixture(scope="module")
+def measured() -> tuple[Strictness, dict[str, str]]:
     facts: dict[str, str] = {}
-    sound = find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts)
+    sound = find_strictness(
+        tiny_model("llama").adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts
+    )
     assert sound.row_class
-    for key, measured in facts.items():
+    return sound, facts
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
+def test_a_damaged_fact_is_measured_anew(
+    measured: tuple[Strictness, dict[str, str]], damaged: str
+) -> None:
+    adapter, (sound, facts) = tiny_model("llama").adapter, measured
+    for key, value in facts.items():
         read = {**facts, key: damaged}
         assert find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=read) == sound
-        assert read[key] == measured
+        assert read[key] == value
 
 
 def test_a_wrong_mask_is_seen_in_the_tree_error(monkeypatch: pytest.MonkeyPatch) -> None:
