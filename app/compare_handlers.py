@@ -32,6 +32,7 @@ class CompareHandlers:
     @shows_errors(3)
     def run(
         self,
+        view: TabView,
         prompt: str,
         temperature: Typed,
         max_new_tokens: Typed,
@@ -39,12 +40,14 @@ class CompareHandlers:
         *filters: Typed,
     ) -> Outputs:
         """Begin a comparison: shown. An emptied seed means that one is drawn."""
+        view.note_act()
         options = answer_options(True, temperature, max_new_tokens, seed, filters)
         return self._shown(self._service.compare(prompt, options).snapshot())
 
     @shows_errors(0)
-    def stop(self) -> None:
+    def stop(self, view: TabView) -> None:
         """Stop the running comparison, within one step of the model."""
+        view.note_act()
         job = self._service.latest_comparison()
         if job is not None:
             job.stop()
@@ -66,6 +69,12 @@ class CompareHandlers:
                 return
             await asyncio.sleep(UPDATE_SECONDS)
         yield self._shown(snapshot)
+
+    async def open_tab(self, view: TabView) -> AsyncIterator[Outputs]:
+        """The same, for somebody who opens the tab "Compare"."""
+        view.note_act()
+        async for outputs in self.watch(view):
+            yield outputs
 
     async def watch_again(self, view: TabView) -> AsyncIterator[Outputs]:
         """The same, in a tab that came into sight and has missed some of it."""

@@ -115,13 +115,16 @@ def wire_compare(
     started = gr.on(
         [tab.prompt.submit, tab.run.click],
         handlers.run,
-        [tab.prompt, tab.temperature, tab.max_new_tokens, tab.sampling.seed, *tab.sampling.filters],
+        [
+            *(view, tab.prompt, tab.temperature, tab.max_new_tokens),
+            *(tab.sampling.seed, *tab.sampling.filters),
+        ],
         shown,
         **_QUIET,
     )
     watching: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
     started.then(handlers.watch, view, shown, trigger_mode="multiple", **watching)
     page.load(handlers.watch, view, shown, **watching)
-    shown_tab.select(handlers.watch, view, shown, **watching)
+    shown_tab.select(handlers.open_tab, view, shown, **watching)
     status.enter_tab(handlers.watch_again, view, shown, trigger_mode="multiple", **watching)
-    tab.stop.click(handlers.stop, None, None, queue=False, **_QUIET)
+    tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)

@@ -30,6 +30,7 @@ class DemoHandlers:
     @shows_errors(5, stops=True)
     def start(self, view: TabView) -> Outputs:
         """View of the chat where the demo stands; of a new one while it is prepared."""
+        view.note_act()
         demo = self._service.start_demo()
         view.move(demo.snapshot().conversation_id, follows_demo=True)
         return self._page.view_now(view)

@@ -49,8 +49,9 @@ class DocumentHandlers:
         self._last_import: ImportJob | None = None  # one runs at a time; its report stays
 
     @shows_errors(1)
-    def import_folder(self, typed_path: str, is_deeper: bool = False) -> str:
+    def import_folder(self, view: TabView, typed_path: str, is_deeper: bool = False) -> str:
         """Start importing a typed folder or file: the path box, emptied."""
+        view.note_act()
         if not typed_path.strip():
             raise RefusedInputError("Type the path of a folder or a file first.")
         path = expanded(typed_path.strip().strip("\"'"))
@@ -62,8 +63,10 @@ class DocumentHandlers:
         return ""
 
     @shows_errors(0)
-    def import_uploads(self, is_deeper: bool, event: gr.EventData) -> None:
-        """Start importing what was uploaded."""
+    def import_uploads(self, view: TabView, is_deeper: bool, event: gr.EventData) -> None:
+        """Start importing what was uploaded, maybe out of sight meanwhile."""
+        if not checked_flag(event._data, "is_hidden"):
+            view.note_act()
         try:
             folder, skipped = self._uploads.take(checked_text(event._data, "batch"))
         except UploadError as error:
@@ -77,26 +80,30 @@ class DocumentHandlers:
             raise
 
     @shows_errors(0)
-    def cancel_import(self) -> None:
+    def cancel_import(self, view: TabView) -> None:
         """Break the running import off."""
+        view.note_act()
         job = self._service.running_import()
         if job is not None:
             job.cancel()
 
     @shows_errors(0)
-    def resume_import(self) -> None:
+    def resume_import(self, view: TabView) -> None:
         """Go on with the import that was not finished."""
+        view.note_act()
         self._last_import = self._service.imports.resume()
 
     @shows_errors(0)
-    def dismiss_import(self) -> None:
+    def dismiss_import(self, view: TabView) -> None:
         """Give it up."""
+        view.note_act()
         self._service.imports.dismiss()
         self._last_import = None
 
     @shows_errors(0)
-    def update_folder(self, is_deeper: bool, event: gr.EventData) -> None:
+    def update_folder(self, view: TabView, is_deeper: bool, event: gr.EventData) -> None:
         """Import a folder again: what is new or changed is taken in."""
+        view.note_act()
         folder = self._folder(checked_text(event._data, "folder"))
         if folder.is_upload:
             raise RefusedInputError("These files were uploaded; upload them again to update them.")
@@ -108,6 +115,7 @@ class DocumentHandlers:
     @shows_errors(2)
     def delete_folder(self, view: TabView, event: gr.EventData) -> Outputs:
         """Delete all documents of a folder: documents, and panel, which may name them."""
+        view.note_act()
         folder = self._folder(checked_text(event._data, "folder"))
         self._service.delete_documents([source.id for source in folder.sources])
         self._service.imports.remove_folder(folder.key)
@@ -116,12 +124,14 @@ class DocumentHandlers:
     @shows_errors(2)
     def delete_document(self, view: TabView, event: gr.EventData) -> Outputs:
         """Delete the document confirmed in the list: documents, and panel, which may name it."""
+        view.note_act()
         self._service.delete_document(checked_number(event._data, "id"))
         return self._documents(), self._panel.value_now(view)
 
     @shows_errors(1)
-    def pin_document(self, event: gr.EventData) -> dict[str, Any]:
+    def pin_document(self, view: TabView, event: gr.EventData) -> dict[str, Any]:
         """Keep a document among what drafts come from, whatever the budget, or no longer."""
+        view.note_act()
         source_id = checked_number(event._data, "id")
         self._service.pin_document(source_id, checked_flag(event._data, "is_pinned"))
         return self._documents()

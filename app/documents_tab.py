@@ -124,23 +124,23 @@ def wire_documents(
     typed = gr.on(
         [tab.path.submit, tab.start.click],
         handlers.import_folder,
-        [tab.path, tab.deeper],
+        [view, tab.path, tab.deeper],
         tab.path,
         **_QUIET,
     )
     for start in (
         typed,
-        tab.upload.import_uploads(handlers.import_uploads, tab.deeper, None, **_QUIET),
-        tab.report.resume_import(handlers.resume_import, None, None, **_QUIET),
-        tab.report.dismiss_import(handlers.dismiss_import, None, None, **_QUIET),
-        tab.documents.update_folder(handlers.update_folder, tab.deeper, None, **_QUIET),
+        tab.upload.import_uploads(handlers.import_uploads, [view, tab.deeper], None, **_QUIET),
+        tab.report.resume_import(handlers.resume_import, view, None, **_QUIET),
+        tab.report.dismiss_import(handlers.dismiss_import, view, None, **_QUIET),
+        tab.documents.update_folder(handlers.update_folder, [view, tab.deeper], None, **_QUIET),
     ):
         watched.append(
             start.then(handlers.watch_import, view, progress, trigger_mode="multiple", **_WATCH)
         )
     status.enter_tab(handlers.watch_import_again, view, progress, trigger_mode="multiple", **_WATCH)
-    tab.report.cancel_import(handlers.cancel_import, None, None, queue=False, **_QUIET)
-    tab.documents.pin_document(handlers.pin_document, None, tab.documents, **_QUIET)
+    tab.report.cancel_import(handlers.cancel_import, view, None, queue=False, **_QUIET)
+    tab.documents.pin_document(handlers.pin_document, view, tab.documents, **_QUIET)
     shown.select(handlers.list_documents, None, tab.documents, **_QUIET)
     deletions = [
         event(handler, view, [tab.documents, panel], **_QUIET)

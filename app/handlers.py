@@ -162,6 +162,7 @@ class PageHandlers:
     @shows_errors(0)
     def use_documents(self, view: TabView, is_used: bool) -> None:
         """Switch documents on or off for the open chat; a new one gets it with its question."""
+        view.note_act()
         if view.conversation_id is not None:
             self._service.use_documents(view.conversation_id, bool(is_used))
 
@@ -171,6 +172,7 @@ class PageHandlers:
 
         Or the demo that this tab follows, also while it is prepared.
         """
+        view.note_act()
         job = self._job(view.conversation_id)
         demo = self._service.running_demo() if view.follows_demo else None
         for work in (job, demo):

@@ -4,8 +4,12 @@ Gradio's page opens its stream when it learns that an event was taken, also wher
 was told by an earlier stream meanwhile; and gradio's server ends a stream only with the end of an
 event. Such a stream stays for good, and six of them are all that a browser has for one address.
 Knows gradio's queue and no event of the page; used by `app.server`.
+
+What gradio keeps of its tabs is no public part of it: where another version keeps it elsewhere, no
+stream is ended, and all else works.
 """
 
+import logging
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
     import gradio as gr
 
 __all__ = ["IdleStreams"]
+
+logger = logging.getLogger(__name__)
 
 _STREAM_PATH = "/gradio_api/queue/data"
 _CLOSING = b'data: {"msg": "close_stream"}\n\n'  # what gradio says at the end of a stream
@@ -31,6 +37,7 @@ class IdleStreams:
     def __init__(self, app: ASGIApp, page: "gr.Blocks") -> None:
         self._app = app
         self._page = page
+        self._can_tell = True  # what is pending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
@@ -41,6 +48,12 @@ class IdleStreams:
     def _is_idle(self, scope: Scope) -> bool:
         """Of a tab that the server does not know, gradio says so itself."""
         tab = parse_qs(scope["query_string"].decode("latin-1")).get("session_hash", [""])[0]
-        queue = self._page._queue
-        is_known = tab in queue.pending_messages_per_session
-        return is_known and not queue.pending_event_ids_session.get(tab)
+        try:
+            queue = self._page._queue
+            is_known = tab in queue.pending_messages_per_session
+            return is_known and not queue.pending_event_ids_session.get(tab)
+        except AttributeError as error:
+            if self._can_tell:
+                logger.warning("this gradio does not tell which streams are idle: %s", error)
+                self._can_tell = False
+            return False

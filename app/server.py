@@ -85,7 +85,7 @@ def create_application(service: "ChatService", settings: Settings, uploads_folde
     from app.idle_streams import IdleStreams
     from app.settings_handlers import SettingsHandlers
     from app.trie_handlers import TrieHandlers
-    from app.ui import PAGE_CSS, build_page, page_theme
+    from app.ui import PAGE_CSS, Handlers, build_page, page_theme
     from app.undo_handlers import UndoHandlers
     from app.uploads import Uploads, upload_router
 
@@ -96,7 +96,7 @@ def create_application(service: "ChatService", settings: Settings, uploads_folde
     uploads = Uploads(uploads_folder, is_importing=lambda: service.running_import() is not None)
     application.include_router(upload_router(uploads))
     handlers = PageHandlers(service)
-    page = build_page(
+    all_handlers = Handlers(
         handlers,
         DemoHandlers(service, handlers),
         CompareHandlers(service),
@@ -104,8 +104,8 @@ def create_application(service: "ChatService", settings: Settings, uploads_folde
         UndoHandlers(service, handlers),
         TrieHandlers(service),
         SettingsHandlers(service),
-        default_lookahead=settings.lookahead,
     )
+    page = build_page(all_handlers, default_lookahead=settings.lookahead)
     gr.mount_gradio_app(
         application,
         page,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from app.page_errors import RefusedInputError, shows_errors
+from app.tab_view import TabView
 
 if TYPE_CHECKING:
     from app.services.chat_service import ChatService
@@ -34,8 +35,9 @@ class SettingsHandlers:
         return gr.update(value=self._service.is_idle_learning_on)
 
     @shows_errors(0)
-    def switch(self, is_wanted: bool) -> None:
+    def switch(self, view: TabView, is_wanted: bool) -> None:
         """Switch idle learning on or off for good; refused where it is not the page's to choose."""
+        view.note_act()
         if not self._service.may_learn_while_idle:
             raise RefusedInputError(_FORBIDDEN)
         self._service.set_idle_learning(bool(is_wanted))

@@ -32,9 +32,14 @@ def settings_tab() -> gr.Checkbox:
 
 
 def wire_settings(
-    page: gr.Blocks, handlers: SettingsHandlers, switch: gr.Checkbox, shown_tab: gr.Tab
+    page: gr.Blocks,
+    handlers: SettingsHandlers,
+    switch: gr.Checkbox,
+    shown_tab: gr.Tab,
+    *,
+    view: gr.State,
 ) -> None:
     """The switch is saved when it is moved, and shown as saved."""
     for shown in (page.load, shown_tab.select):
         shown(handlers.show, None, switch, **_QUIET)
-    switch.input(handlers.switch, switch, None, **_QUIET)
+    switch.input(handlers.switch, [view, switch], None, **_QUIET)

@@ -14,15 +14,14 @@ from gradio.data_classes import BlocksConfigDict
 from gradio.events import Dependency
 
 from app import presenters
+from app.chat_tab import ChatTab, SideBar, chat_tab, wire_chat
 from app.compare_handlers import CompareHandlers
-from app.compare_tab import COMPARE_CSS, compare_tab, wire_compare
+from app.compare_tab import COMPARE_CSS, CompareTab, compare_tab, wire_compare
 from app.demo_handlers import DemoHandlers
 from app.document_handlers import DocumentHandlers
-from app.documents_tab import DOCUMENTS_CSS, documents_tab, wire_documents
+from app.documents_tab import DOCUMENTS_CSS, DocumentsTab, documents_tab, wire_documents
 from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
-from app.sampling_controls import SamplingControls, optional_number, sampling_controls
-from app.services.views import AnswerOptions
 from app.settings_handlers import SettingsHandlers
 from app.settings_tab import settings_tab, wire_settings
 from app.tab_view import TabView
@@ -31,20 +30,11 @@ from app.trie_tab import TRIE_CSS, trie_tab, wire_trie
 from app.undo_bar import UNDO_CSS, undo_bar, wire_undo
 from app.undo_handlers import UndoHandlers
 
-__all__ = ["PAGE_CSS", "build_page", "page_theme"]
+__all__ = ["PAGE_CSS", "Handlers", "build_page", "page_theme"]
 
 _STATIC = Path(__file__).parent / "static"
 PAGE_CSS = [_STATIC / "page.css", PANEL_CSS, COMPARE_CSS, DOCUMENTS_CSS, TRIE_CSS, UNDO_CSS]
 
-_LATEX_DELIMITERS: list[dict[str, str | bool]] = [
-    {"left": "$$", "right": "$$", "display": True},
-    {"left": "\\[", "right": "\\]", "display": True},
-    {"left": "\\(", "right": "\\)", "display": False},
-]
-_PLACEHOLDER = (  # a line end within a paragraph would be shown as one
-    "### What would you like to know?\nEverything stays on this machine. Earlier chats and your "
-    "documents suggest the next words, and the model checks them: its own answer, in fewer steps."
-)
 _CHAT_LIST = '<nav aria-label="Chats"><ul></ul><p>No chats yet.</p></nav>'
 _STATUS_LINE = '<p role="status"><span class="dot"></span><span class="text"></span></p>'
 # The side bar covers a narrow screen: it starts closed, and opens where there is room beside it.
@@ -58,30 +48,6 @@ _OPEN_DEMO = (_STATIC / "open_demo.js").read_text(encoding="utf-8")
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # Watching costs the model nothing, so tabs never wait for one another.
 _WATCH: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
-
-
-@dataclass(frozen=True, slots=True)
-class SideBar:
-    """The components of the side bar."""
-
-    new_chat: gr.Button
-    demo: gr.Button
-    chats: gr.HTML
-
-
-@dataclass(frozen=True, slots=True)
-class ChatTab:
-    """The components of the chat."""
-
-    chatbot: gr.Chatbot
-    message: gr.Textbox
-    send: gr.Button
-    stop: gr.Button
-    lookahead: gr.Checkbox
-    documents: gr.Checkbox
-    temperature: gr.Textbox
-    max_new_tokens: gr.Number
-    sampling: SamplingControls
 
 
 def page_theme() -> gr.themes.Base:
@@ -122,85 +88,154 @@ class _Page(gr.Blocks):
         return config
 
 
-def build_page(
-    handlers: PageHandlers,
-    demo_handlers: DemoHandlers,
-    compare_handlers: CompareHandlers,
-    document_handlers: DocumentHandlers,
-    undo_handlers: UndoHandlers,
-    trie_handlers: TrieHandlers,
-    settings_handlers: SettingsHandlers,
-    *,
-    default_lookahead: bool = True,
-) -> gr.Blocks:
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What happens on the page, by its parts."""
+
+    page: PageHandlers
+    demo: DemoHandlers
+    compare: CompareHandlers
+    documents: DocumentHandlers
+    undo: UndoHandlers
+    trie: TrieHandlers
+    settings: SettingsHandlers
+
+
+@dataclass(frozen=True, slots=True)
+class _Components:
+    """All of the page; `shown_*` are the tabs that are told when they are opened."""
+
+    view: gr.State
+    sidebar: gr.Sidebar
+    side: SideBar
+    status: gr.HTML
+    tabs: gr.Tabs
+    chat: ChatTab
+    panel: gr.HTML
+    documents: DocumentsTab
+    shown_documents: gr.Tab
+    trie: gr.HTML
+    shown_trie: gr.Tab
+    comparison: CompareTab
+    shown_comparison: gr.Tab
+    idle_learning: gr.Checkbox
+    shown_settings: gr.Tab
+    undo: gr.HTML
+
+    @property
+    def shown_chat(self) -> list[gr.components.Component]:
+        """What the view of a chat fills."""
+        chat = self.chat
+        return [chat.chatbot, self.side.chats, chat.send, chat.stop, self.panel]
+
+
+def build_page(handlers: Handlers, *, default_lookahead: bool = True) -> gr.Blocks:
     """The whole page, wired to its handlers."""
     page: gr.Blocks
     with _Page(
         title="Lookahead Chat", analytics_enabled=False, fill_width=True, delete_cache=(3600, 3600)
     ) as page:
-        view = gr.State(TabView())
-        with gr.Sidebar(open=False, width=288, elem_id="sidebar") as sidebar:
-            gr.HTML("<h1>Lookahead Chat</h1>", elem_id="brand")
-            new_chat = gr.Button("New chat", elem_id="new-chat", size="md")
-            demo = gr.Button("Demo", elem_id="demo", size="md")
-            chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
-        nothing = {"status": "", "text": "", "more": "", "wake": 0, "beat": 0}
-        status = _scripted("status_line", nothing, _STATUS_LINE)
-        with gr.Tabs() as tabs:
-            with gr.Tab("Chat", id="chat"), gr.Row(elem_id="chat-row"):
-                chat = _chat_column(default_lookahead)
-                panel = panel_component(handlers.panel.step_details)
-            with gr.Tab("Documents") as shown_documents_tab:
-                documents = documents_tab()
-            with gr.Tab("Trie") as shown_trie_tab:
-                trie = trie_tab(trie_handlers)
-            with gr.Tab("Compare") as shown_compare_tab:
-                comparison = compare_tab()
-            with gr.Tab("Settings") as shown_settings_tab:
-                idle_learning = settings_tab()
-        undo = undo_bar()
-        side = SideBar(new_chat, demo, chats)
-        started, deleted_chat = _wire_chat(
-            page, handlers, demo_handlers, chat, view=view, side=side, links=(panel, trie)
-        )
-        started.success(None, None, [tabs, sidebar], js=_OPEN_DEMO)
-        trie.open_chat(None, None, tabs, js=_SHOW_CHAT)
-        wire_trie(trie_handlers, trie, shown_trie_tab)
-        wire_compare(
-            page, compare_handlers, comparison, shown_compare_tab, view=view, status=status
-        )
-        wire_settings(page, settings_handlers, idle_learning, shown_settings_tab)
-        deleted_documents, ended_imports = wire_documents(
-            page,
-            document_handlers,
-            documents,
-            view=view,
-            status=status,
-            panel=panel,
-            shown=shown_documents_tab,
-        )
-        for deletion in deleted_documents:
-            deletion.then(handlers.conversation, view, chat.chatbot, **_QUIET)
-        shown = [chat.chatbot, chats, chat.send, chat.stop, panel]
-        status.enter_tab(demo_handlers.watch_again, view, shown, trigger_mode="multiple", **_WATCH)
+        parts = _components(handlers, default_lookahead)
+        deletions = _wire_tabs(page, handlers, parts)
         wire_undo(
             page,
-            undo_handlers,
-            document_handlers,
-            undo,
-            deletions=[deleted_chat, *deleted_documents, *ended_imports],
-            view=view,
-            shown=shown,
-            documents=documents.documents,
+            handlers.undo,
+            handlers.documents,
+            parts.undo,
+            deletions=deletions,
+            view=parts.view,
+            shown=parts.shown_chat,
+            documents=parts.documents.documents,
         )
-        # with the page's first events, so that the stream has no moment without something pending
-        page.load(handlers.watch_engine, [view, status], status, js=_WHETHER_HIDDEN, **_WATCH)
-        status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
-        status.leave_tab(
-            handlers.leave_tab, view, None, trigger_mode="multiple", queue=False, **_QUIET
-        )
-        page.load(None, None, sidebar, js=_SIDEBAR_OPEN)
+        _wire_sight(page, handlers.page, parts)
+        page.load(None, None, parts.sidebar, js=_SIDEBAR_OPEN)
     return page
+
+
+def _components(handlers: Handlers, default_lookahead: bool) -> _Components:
+    view = gr.State(TabView())
+    with gr.Sidebar(open=False, width=288, elem_id="sidebar") as sidebar:
+        gr.HTML("<h1>Lookahead Chat</h1>", elem_id="brand")
+        new_chat = gr.Button("New chat", elem_id="new-chat", size="md")
+        demo = gr.Button("Demo", elem_id="demo", size="md")
+        chats = _scripted("chat_list", presenters.chat_list([], None), _CHAT_LIST)
+    nothing = {"status": "", "text": "", "more": "", "wake": 0, "beat": 0}
+    status = _scripted("status_line", nothing, _STATUS_LINE)
+    with gr.Tabs() as tabs:
+        with gr.Tab("Chat", id="chat"), gr.Row(elem_id="chat-row"):
+            chat = chat_tab(default_lookahead)
+            panel = panel_component(handlers.page.panel.step_details)
+        with gr.Tab("Documents") as shown_documents:
+            documents = documents_tab()
+        with gr.Tab("Trie") as shown_trie:
+            trie = trie_tab(handlers.trie)
+        with gr.Tab("Compare") as shown_comparison:
+            comparison = compare_tab()
+        with gr.Tab("Settings") as shown_settings:
+            idle_learning = settings_tab()
+    return _Components(
+        view=view,
+        sidebar=sidebar,
+        side=SideBar(new_chat, demo, chats),
+        status=status,
+        tabs=tabs,
+        chat=chat,
+        panel=panel,
+        documents=documents,
+        shown_documents=shown_documents,
+        trie=trie,
+        shown_trie=shown_trie,
+        comparison=comparison,
+        shown_comparison=shown_comparison,
+        idle_learning=idle_learning,
+        shown_settings=shown_settings,
+        undo=undo_bar(),
+    )
+
+
+def _wire_tabs(page: gr.Blocks, handlers: Handlers, parts: _Components) -> list[Dependency]:
+    """Everything of the tabs. Returns the events after which there may be something to undo."""
+    view, status, panel, trie = parts.view, parts.status, parts.panel, parts.trie
+    started, deleted_chat = wire_chat(
+        page,
+        handlers.page,
+        handlers.demo,
+        parts.chat,
+        view=view,
+        side=parts.side,
+        links=(panel, trie),
+    )
+    started.success(None, None, [parts.tabs, parts.sidebar], js=_OPEN_DEMO)
+    trie.open_chat(None, None, parts.tabs, js=_SHOW_CHAT)
+    wire_trie(handlers.trie, trie, parts.shown_trie)
+    wire_compare(
+        page, handlers.compare, parts.comparison, parts.shown_comparison, view=view, status=status
+    )
+    wire_settings(page, handlers.settings, parts.idle_learning, parts.shown_settings, view=view)
+    deleted_documents, ended_imports = wire_documents(
+        page,
+        handlers.documents,
+        parts.documents,
+        view=view,
+        status=status,
+        panel=panel,
+        shown=parts.shown_documents,
+    )
+    for deletion in deleted_documents:
+        deletion.then(handlers.page.conversation, view, parts.chat.chatbot, **_QUIET)
+    status.enter_tab(
+        handlers.demo.watch_again, view, parts.shown_chat, trigger_mode="multiple", **_WATCH
+    )
+    return [deleted_chat, *deleted_documents, *ended_imports]
+
+
+def _wire_sight(page: gr.Blocks, handlers: PageHandlers, parts: _Components) -> None:
+    """The status line, and what ends when the browser's tab goes out of sight."""
+    view, status = parts.view, parts.status
+    # with the page's first events, so that the stream has no moment without something pending
+    page.load(handlers.watch_engine, [view, status], status, js=_WHETHER_HIDDEN, **_WATCH)
+    status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
+    status.leave_tab(handlers.leave_tab, view, None, trigger_mode="multiple", queue=False, **_QUIET)
 
 
 def _scripted(name: str, value: Any, template: str) -> gr.HTML:
@@ -212,99 +247,3 @@ def _scripted(name: str, value: Any, template: str) -> gr.HTML:
         elem_id=name.replace("_", "-"),
         apply_default_css=False,
     )
-
-
-def _chat_column(default_lookahead: bool) -> ChatTab:
-    with gr.Column(elem_id="chat-column"):
-        chatbot = gr.Chatbot(
-            label="Conversation",
-            show_label=False,
-            container=False,
-            height="100%",
-            elem_id="chatbot",
-            layout="bubble",
-            buttons=["copy"],
-            feedback_options=None,
-            # each answer and its numbers stand alone, so that Copy takes the answer only
-            group_consecutive_messages=False,
-            placeholder=_PLACEHOLDER,
-            latex_delimiters=_LATEX_DELIMITERS,
-            allow_tags=True,
-            sanitize_html=True,
-            reasoning_tags=[("<think>", "</think>")],
-        )
-        with gr.Row(elem_id="composer", elem_classes="composer"):
-            message = gr.Textbox(
-                label="Message",
-                show_label=False,
-                container=False,
-                placeholder="Ask something …",
-                lines=1,
-                max_lines=8,
-                autofocus=True,
-                scale=1,
-                elem_id="message",
-            )
-            send = gr.Button("Send", variant="primary", scale=0, min_width=88, elem_id="send")
-            stop = gr.Button(
-                "Stop", variant="stop", scale=0, min_width=88, elem_id="stop", visible=False
-            )
-        with gr.Row(elem_id="options", elem_classes="options"):
-            lookahead = gr.Checkbox(default_lookahead, label="Lookahead", container=False)
-            documents = gr.Checkbox(False, label="Documents", container=False)
-            temperature = optional_number("Temperature")
-            max_new_tokens = gr.Number(AnswerOptions().max_new_tokens, label="Max tokens")
-        sampling = sampling_controls("chat-sampling")
-    return ChatTab(
-        chatbot, message, send, stop, lookahead, documents, temperature, max_new_tokens, sampling
-    )
-
-
-def _wire_chat(
-    page: gr.Blocks,
-    handlers: PageHandlers,
-    demo_handlers: DemoHandlers,
-    tab: ChatTab,
-    *,
-    view: gr.State,
-    side: SideBar,
-    links: tuple[gr.HTML, gr.HTML],
-) -> tuple[Dependency, Dependency]:
-    """Everything of the chat. Returns the start of the demo and the deletion of a chat.
-
-    `links`: the panel, and the Trie, which name chats to be opened.
-    """
-    panel, trie = links
-    shown = [tab.chatbot, side.chats, tab.send, tab.stop, panel]
-    question = [tab.message, tab.lookahead, tab.temperature, tab.max_new_tokens, tab.documents]
-    question += [tab.sampling.seed, *tab.sampling.filters]
-    ask = gr.on(
-        [tab.message.submit, tab.send.click],
-        handlers.ask,
-        [view, *question],
-        [tab.message, *shown],
-        **_QUIET,
-    )
-    demo = side.demo.click(demo_handlers.start, view, shown, **_QUIET)
-    delete = side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET)
-    for moved in (
-        ask,
-        demo,
-        page.load(handlers.open_page, view, shown, **_QUIET),
-        side.new_chat.click(handlers.new_chat, view, shown, **_QUIET),
-        side.chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
-        delete,
-        panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
-        trie.open_chat(handlers.open_chat, view, shown, **_QUIET),
-    ):
-        moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
-        moved.then(handlers.document_switch, view, tab.documents, **_QUIET)
-    tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
-    tab.documents.input(handlers.use_documents, [view, tab.documents], None, **_QUIET)
-    for event, handler in (
-        (panel.toggle_panel, handlers.panel.toggle_panel),
-        (panel.show_answer, handlers.panel.show_answer),
-        (panel.hold_answer, handlers.panel.hold_answer),
-    ):
-        event(handler, view, panel, trigger_mode="multiple", **_QUIET)
-    return demo, delete

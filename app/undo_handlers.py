@@ -35,6 +35,7 @@ class UndoHandlers:
     @shows_errors(6)
     def undo(self, view: TabView, event: gr.EventData) -> Outputs:
         """The bar with the deletion before, and view: of the chat that was brought back."""
+        view.note_act()
         kind, row_id = checked_text(event._data, "kind"), checked_number(event._data, "id")
         for deletion in self._service.recent_deletions():
             if deletion.kind == kind and row_id in deletion.ids:

@@ -79,23 +79,6 @@ class Agreement:
         self._foretold = [_PRIOR_WEIGHT] * len(self.factors)
         self._came = [_PRIOR_WEIGHT * factor for factor in self.factors]
 
-    def weigh(self, shares: Sequence[float], kinds: Sequence[int]) -> list[float]:
-        """The probabilities of a node's children, 1 at most together.
-
-        Args:
-            shares: added up from all kinds of evidence; they sum to 1 at most.
-            kinds: who named each: `OWN | PAIR`.
-        """
-        factors = self.factors
-        weighed = [
-            share * factors[FIRST_CELLS[named] + bisect_right(EDGES, share)]
-            for share, named in zip(shares, kinds, strict=True)
-        ]
-        total = sum(weighed)
-        if total > MOST:
-            return [share * MOST / total for share in weighed]
-        return weighed
-
     def learn(self, shares: Sequence[float], kinds: Sequence[int], came_at: int | None) -> None:
         """Count which of a node's children came: the one at an index, or none of them."""
         touched = set()

@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookahead.agreement import EDGES, FIRST_CELLS, MOST
-from lookahead.calibration import MAX_RECENT_DEPTH, Calibration
+from lookahead.calibration import MAX_DISTINCT, MAX_RECENT_DEPTH, MAX_SEEN, Calibration
 from lookahead.candidates import MAX_MATCH_LENGTH, IntArray
 
 __all__ = ["Beliefs", "beliefs_of"]
 
-_MAX_SEEN = 16  # above these the cell is the same
-_MAX_DISTINCT = 3
 _FACTOR_CELLS = np.array(FIRST_CELLS)
 _EDGES = np.array(EDGES)
 
@@ -59,7 +57,7 @@ def beliefs_of(calibration: Calibration) -> Beliefs:
 @cache
 def _cells() -> tuple[IntArray, IntArray, IntArray, IntArray]:
     ask = Calibration
-    matches = np.zeros((2, MAX_MATCH_LENGTH + 1, _MAX_SEEN + 1, _MAX_DISTINCT + 1), np.int64)
+    matches = np.zeros((2, MAX_MATCH_LENGTH + 1, MAX_SEEN + 1, MAX_DISTINCT + 1), np.int64)
     for is_own, length, num_seen, num_distinct in np.ndindex(matches.shape):
         if length and num_seen and num_distinct:
             cell = ask.match_cell(bool(is_own), length, num_seen, num_distinct)

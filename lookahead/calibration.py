@@ -17,11 +17,21 @@ from lookahead.blob import BlobFormatError, pack_arrays, unpack_arrays
 from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH
 from lookahead.successors import NUM_SUCCESSORS
 
-__all__ = ["MAX_RECENT_DEPTH", "NUM_RECENT", "Calibration", "CalibrationFormatError", "Turn"]
+__all__ = [
+    "MAX_DISTINCT",
+    "MAX_RECENT_DEPTH",
+    "MAX_SEEN",
+    "NUM_RECENT",
+    "Calibration",
+    "CalibrationFormatError",
+    "Turn",
+]
 
 HEADER = "calibration 1"
 NUM_RECENT = 12  # near misses asked at a node
 MAX_RECENT_DEPTH = 3  # nodes at which they are asked lie above it
+MAX_SEEN = 16  # above it the number of sightings tells nothing more
+MAX_DISTINCT = 3  # different continuations told apart: one, two, more
 
 Turn = tuple[Sequence[int], Sequence[float], Sequence[int]]
 """What one kind of evidence said of a node's children: token ids, shares of the whole, cells."""
@@ -30,13 +40,11 @@ _PRIOR_WEIGHT = 30.0  # times that a prior counts as asked
 _MAX_ASKED = 2_000.0  # above it counts are halved: what was long ago weighs less
 _LEAST_SHARE = 1e-6  # so far from never and always a cell stays, however often it was asked
 _COUNTS = (1, 2, 4, 8)  # sightings told apart: one, two, up to four, up to eight, more
-_MAX_COUNT = 16
-_MAX_DISTINCT = 3  # different continuations told apart: one, two, more
 
 _LEVEL = [bisect_right(MATCH_LENGTHS, length) - 1 for length in range(MAX_MATCH_LENGTH + 1)]
-_COUNT_CLASS = [bisect_right(_COUNTS, count - 1) for count in range(_MAX_COUNT + 1)]
+_COUNT_CLASS = [bisect_right(_COUNTS, count - 1) for count in range(MAX_SEEN + 1)]
 _NUM_COUNTS = len(_COUNTS) + 1
-_NUM_MATCH_CELLS = 2 * len(MATCH_LENGTHS) * _NUM_COUNTS * _MAX_DISTINCT
+_NUM_MATCH_CELLS = 2 * len(MATCH_LENGTHS) * _NUM_COUNTS * MAX_DISTINCT
 _PAIRS_AT = _NUM_MATCH_CELLS
 _TOKENS_AT = _PAIRS_AT + 2 * 2 * NUM_SUCCESSORS
 _RECENT_AT = _TOKENS_AT + 3 * 2 * NUM_SUCCESSORS
@@ -67,8 +75,8 @@ class Calibration:
             num_distinct: with how many different tokens.
         """
         cell = is_own * len(MATCH_LENGTHS) + _LEVEL[min(match_length, MAX_MATCH_LENGTH)]
-        cell = cell * _NUM_COUNTS + _COUNT_CLASS[min(num_seen, _MAX_COUNT)]
-        return cell * _MAX_DISTINCT + min(num_distinct, _MAX_DISTINCT) - 1
+        cell = cell * _NUM_COUNTS + _COUNT_CLASS[min(num_seen, MAX_SEEN)]
+        return cell * MAX_DISTINCT + min(num_distinct, MAX_DISTINCT) - 1
 
     @staticmethod
     def pair_cell(match_length: int) -> int:
@@ -157,7 +165,7 @@ def _prior_shares() -> list[float]:
     shares = []
     for odds, growth in ((0.075, 1.05), (0.30, 1.2)):  # history and documents, the conversation
         for length in MATCH_LENGTHS:
-            for num_seen in (1, 2, 4, 8, _MAX_COUNT):
+            for num_seen in (1, 2, 4, 8, MAX_SEEN):
                 for num_distinct in (1, 2, 4):
                     agreement = num_seen / min(num_seen, num_distinct) ** 1.25
                     weight = odds * length**growth * agreement

@@ -17,7 +17,6 @@ __all__ = [
     "Candidates",
     "IntArray",
     "evenly_spaced",
-    "level_of",
 ]
 
 IntArray = NDArray[np.integer[Any]]
@@ -51,11 +50,6 @@ class Candidates(NamedTuple):
     wraps_at: int
     longest: int = 0
 
-    def position(self, candidate: int, depth: int) -> int:
-        """Where in the store the token stands that `windows[candidate, depth]` shows."""
-        start = int(self.positions[candidate])
-        return start + depth % (self.wraps_at - start)
-
     @classmethod
     def empty(cls, capacity: int, depth: int, wraps_at: int) -> Self:
         """Room for so many candidates, to be written."""
@@ -71,11 +65,6 @@ class Candidates(NamedTuple):
     def none(cls, depth: int) -> Self:
         """Nothing was found."""
         return cls.empty(0, depth, 1)
-
-
-def level_of(match_lengths: IntArray) -> IntArray:
-    """Index into `MATCH_LENGTHS` of the longest one that each match reaches; -1 for no match."""
-    return np.searchsorted(MATCH_LENGTHS, match_lengths, side="right") - 1
 
 
 def evenly_spaced(values: IntArray, limit: int) -> IntArray:

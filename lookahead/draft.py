@@ -98,10 +98,3 @@ class DraftTree:
             positions=tuple(self.positions[node] for node in nodes),
             match_length=self.match_length,
         )
-
-    def path(self, node: int) -> list[int]:
-        """Node indexes from the root to `node`, both included."""
-        path = [node]
-        while self.parents[path[-1]] >= 0:
-            path.append(self.parents[path[-1]])
-        return path[::-1]

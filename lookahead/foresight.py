@@ -8,7 +8,7 @@ a drafter with its limits; what it says changes no text.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookahead.candidates import IntArray
-from lookahead.noise import noise_at, position_key
+from lookahead.noise import position_key
 
 __all__ = ["NO_NOISE", "Bystanders", "Foresight", "Noise", "strength_at"]
 
@@ -43,7 +43,7 @@ def strength_at(temperature: float) -> float:
 
 
 class Noise(NamedTuple):
-    """What compiled code needs to do as `Foresight.reweigh` does.
+    """What is known of the noise to come, as numbers.
 
     Attributes:
         keys: of each depth, from that of the root's children on; none: nothing is known.
@@ -108,54 +108,18 @@ class Foresight:
         self.position = position
         self.strength = strength
         self.unknown = math.gamma(1.0 - strength)  # what the noise of a token is worth on average
-        self._keys: list[int] = []  # of each depth
 
     def noise(self, num_depths: int, bystanders: Bystanders) -> Noise:
-        """The same for so many depths, as numbers."""
-        self._know(num_depths)
+        """For so many depths, what compiled code needs to weigh a node's children by their noise.
+
+        A child counts p·exp(strength·noise), as if the prior's logarithm were off by as much again
+        as the noise is not believed; what the children leave counts as noise does on average.
+        """
+        keys = [position_key(self.seed, self.position + depth) for depth in range(num_depths)]
         return Noise(
-            np.array(self._keys[:num_depths], np.uint64),
+            np.array(keys, np.uint64),
             self.strength,
             self.unknown,
             bystanders.token_ids.astype(np.int64),
             _BYSTANDERS_SHARE * bystanders.weights,
         )
-
-    def _know(self, num_depths: int) -> None:
-        while len(self._keys) < num_depths:
-            self._keys.append(position_key(self.seed, self.position + len(self._keys)))
-
-    def reweigh(
-        self,
-        depth: int,
-        token_ids: Sequence[int],
-        probabilities: Sequence[float],
-        bystanders: Bystanders | None = None,
-    ) -> tuple[list[int], list[float]]:
-        """The probabilities of a node's children, given their noise.
-
-        A child counts p·exp(strength·noise), as if the prior's logarithm were off by as much again
-        as the noise is not believed; what the children leave counts as noise does on average.
-
-        Args:
-            depth: of the children, 1 below the root.
-            token_ids, probabilities: of the children, each given that the node is reached; they sum
-                to 1 at most, and so do the new ones.
-            bystanders: get some of what the children leave.
-
-        Returns:
-            children and bystanders that are none, and their probabilities.
-        """
-        self._know(depth)
-        key = self._keys[depth - 1]
-        left = max(0.0, 1.0 - sum(probabilities))
-        ids, shares = np.array(token_ids, np.uint64), np.array(probabilities, np.float64)
-        if bystanders is not None:
-            is_other = ~np.isin(bystanders.token_ids, ids)
-            others = left * _BYSTANDERS_SHARE * bystanders.weights[is_other]
-            ids = np.concatenate([ids, bystanders.token_ids[is_other]])
-            shares = np.concatenate([shares, others])
-            left -= float(others.sum())
-        weights = shares * np.exp(self.strength * noise_at(key, ids))
-        total = float(weights.sum()) + left * self.unknown
-        return ids.tolist(), (weights / total if total > 0.0 else shares).tolist()

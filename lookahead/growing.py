@@ -32,17 +32,13 @@ from lookahead.growth import (
     Known,
     Records,
 )
+from lookahead.noise import GOLDEN, ROUNDS, UNIT
 
 __all__ = ["grow"]
 
-FROZEN = 0x0EAE06F7  # what is compiled in from other files: see tests/lookahead/test_frozen.py
+FROZEN = 0xE947D882  # what is compiled in from other files: see tests/lookahead/test_frozen.py
 _MOST = 0.95  # of what is left, taken by one row
 _SPREAD = 2_654_435_769  # spreads token ids over slots (Knuth: multiplicative hashing)
-# of the noise, as in `lookahead.noise`
-_GOLDEN = 0x9E3779B97F4A7C15
-_FIRST_FACTOR = 0xBF58476D1CE4E5B9
-_SECOND_FACTOR = 0x94D049BB133111EB
-_UNIT = 2.0**-52
 
 
 @njit(cache=True)
@@ -345,7 +341,7 @@ def _is_in(values: IntArray, value: int) -> bool:
 
 @njit(cache=True)
 def _weigh(branches: Records, beliefs: Beliefs) -> None:
-    """The last word on the branches of one node: see `Agreement.weigh`."""
+    """The last word on the branches of one node: see `Agreement`."""
     total = 0.0
     for branch in branches:
         cell = beliefs.factor_cells[branch.kinds]
@@ -360,7 +356,7 @@ def _weigh(branches: Records, beliefs: Beliefs) -> None:
 
 @njit(cache=True)
 def _foresee(tree: Growth, node: int, floor: float, noise: Noise) -> None:
-    """Weigh the branches of a node by their noise: see `Foresight.reweigh`.
+    """Weigh the branches of a node by their noise: see `Foresight.noise`.
 
     Bystanders worth a row become branches behind the node's own, of which nothing is learned.
     """
@@ -411,12 +407,12 @@ def _bystanders(tree: Growth, node: int, noise: Noise) -> FloatArray:
 
 @njit(cache=True)
 def _factor(key: int, token_id: int, strength: float) -> float:
-    """exp(strength * noise) of a token: see `token_uniform`."""
-    value = np.uint64(token_id) * np.uint64(_GOLDEN) + np.uint64(key)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(_FIRST_FACTOR)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(_SECOND_FACTOR)
+    """exp(strength * noise) of a token: see `lookahead.noise`."""
+    value = np.uint64(token_id) * np.uint64(GOLDEN) + np.uint64(key)
+    for shift, factor in ROUNDS:
+        value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
     value ^= value >> np.uint64(31)
-    uniform = (float(value >> np.uint64(12)) + 0.5) * _UNIT
+    uniform = (float(value >> np.uint64(12)) + 0.5) * UNIT
     return float((-math.log(uniform)) ** -strength)
 
 

@@ -106,11 +106,6 @@ class KVCache(Cache):
         for layer in self._windows:
             layer.length = end
 
-    @property
-    def num_bytes(self) -> int:
-        """Memory of the buffer in bytes."""
-        return 0 if self._buffer is None else self._buffer.nbytes
-
 
 def new_stock_cache(config: PreTrainedConfig) -> Cache:
     """The library's own cache, for models whose state cannot be rolled back."""

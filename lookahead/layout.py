@@ -17,7 +17,7 @@ from lookahead.growth import NUM_NODES, Growth
 
 __all__ = ["Layout", "lay_out"]
 
-FROZEN = 0x0EAE06F7  # what is compiled in from other files: see tests/lookahead/test_frozen.py
+FROZEN = 0xE947D882  # what is compiled in from other files: see tests/lookahead/test_frozen.py
 _HISTORY = SOURCE_CODES[TokenSource.HISTORY]
 _DOCUMENT = SOURCE_CODES[TokenSource.DOCUMENT]
 _RECYCLED = SOURCE_CODES[TokenSource.RECYCLED]

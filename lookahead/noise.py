@@ -10,15 +10,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["argmax_with_noise", "gumbel_noise", "noise_at", "position_key", "token_uniform"]
+__all__ = ["argmax_with_noise", "gumbel_noise", "position_key"]
 
 FloatArray = NDArray[np.float64]
 TokenIds = NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15  # the odd increment of SplitMix64
-_ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-_UNIT = 2.0**-52
+# Of SplitMix64: its odd increment, and the shift and factor of each round; also for `growing.py`,
+# which does in compiled code what `_fractions` and `_gumbel` do.
+GOLDEN = 0x9E3779B97F4A7C15
+ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+UNIT = 2.0**-52
 _PIECE = (
     16_384  # tokens hashed at once: more do not stay in the cache, and take three times as long
 )
@@ -50,31 +52,22 @@ def argmax_with_noise(seed: int, position: int, token_ids: TokenIds, scores: Flo
     least = winner - scores.max() + _NEAR
     # Noise above `least` is a uniform above exp(-exp(-least)); one part in 2**40 lower, so that
     # rounding excludes none.
-    bound = max(0.0, math.exp(-math.exp(-least)) - 2.0**-40) / _UNIT
+    bound = max(0.0, math.exp(-math.exp(-least)) - 2.0**-40) / UNIT
     able = np.flatnonzero(is_near | (fractions >= np.uint64(bound)))
     return int(able[np.argmax(scores[able] + _gumbel(fractions[able]))])
 
 
-def noise_at(key: int, token_ids: TokenIds) -> FloatArray:
-    """The same noise under a `position_key`."""
-    return _gumbel(_fractions_at(key, token_ids))
-
-
 def _fractions(seed: int, position: int, token_ids: TokenIds) -> NDArray[np.uint64]:
-    return _fractions_at(position_key(seed, position), token_ids)
-
-
-def _fractions_at(key_number: int, token_ids: TokenIds) -> NDArray[np.uint64]:
     """52 random bits each: SplitMix64 of the token under a key of seed and position."""
-    key = np.uint64(key_number)
+    key = np.uint64(position_key(seed, position))
     fractions = np.empty(len(token_ids), np.uint64)
     shifted = np.empty(min(len(token_ids), _PIECE), np.uint64)
     for start in range(0, len(token_ids), _PIECE):
         bits = fractions[start : start + _PIECE]
         rest = shifted[: len(bits)]
-        np.multiply(token_ids[start : start + _PIECE], np.uint64(_GOLDEN), out=bits)
+        np.multiply(token_ids[start : start + _PIECE], np.uint64(GOLDEN), out=bits)
         bits += key
-        for shift, factor in _ROUNDS:
+        for shift, factor in ROUNDS:
             np.right_shift(bits, np.uint64(shift), out=rest)
             bits ^= rest
             bits *= np.uint64(factor)
@@ -85,24 +78,19 @@ def _fractions_at(key_number: int, token_ids: TokenIds) -> NDArray[np.uint64]:
 
 
 def _gumbel(fractions: NDArray[np.uint64]) -> FloatArray:
-    uniform = (fractions.astype(np.float64) + 0.5) * _UNIT  # centred: never 0, never 1
+    uniform = (fractions.astype(np.float64) + 0.5) * UNIT  # centred: never 0, never 1
     noise: FloatArray = -np.log(-np.log(uniform))
     return noise
 
 
 def position_key(seed: int, position: int) -> int:
     """What tells the noise of one position of one seed from every other's."""
-    return _mix(_mix(seed + _GOLDEN) + (position + 1) * _GOLDEN)
-
-
-def token_uniform(key: int, token_id: int) -> float:
-    """The uniform number u of a token under a position's key; its noise is -log(-log u)."""
-    return ((_mix(token_id * _GOLDEN + key) >> 12) + 0.5) * _UNIT
+    return _mix(_mix(seed + GOLDEN) + (position + 1) * GOLDEN)
 
 
 def _mix(value: int) -> int:
     """SplitMix64's finaliser of a whole number, modulo 2**64."""
     value &= _MASK
-    for shift, factor in _ROUNDS:
+    for shift, factor in ROUNDS:
         value = ((value ^ (value >> shift)) * factor) & _MASK
     return value ^ (value >> 31)

@@ -98,10 +98,8 @@ class RequestView:
         beginning, as an overlapping copy would: text that has begun to repeat is expected to go on
         repeating.
         """
-        from lookahead.compiled import (
-            ranked,
-            scan_request,
-        )  # only now: the page need not wait for numba
+        # only now: the page need not wait for numba
+        from lookahead.collecting import ranked, scan_request
 
         if self._length < 2:
             return Candidates.none(depth)

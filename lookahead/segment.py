@@ -43,7 +43,7 @@ class Segment:
     @cached_property
     def fence(self) -> NDArray[np.int64]:
         """The first two words at every so many places of the order, where a search begins."""
-        from lookahead.compiled import FENCE_STEP  # only now: the page need not wait for numba
+        from lookahead.searching import FENCE_STEP  # only now: the page need not wait for numba
 
         posts = self.order[::FENCE_STEP]  # each has a word behind it, if only the border
         fence: NDArray[np.int64] = self.log.words[posts].astype(np.int64) << 32
@@ -126,7 +126,7 @@ class Segment:
 
         Search runs over these arrays unchecked.
         """
-        from lookahead.compiled import is_whole
+        from lookahead.merging import is_whole
 
         log, order = self.log, self.order
         if int(log.lengths.max(initial=0)) > len(log):
@@ -152,7 +152,7 @@ class Merge:
 
     def advance(self, num_entries: int) -> Segment | None:
         """Merge so many entries more; the merged segment once all are. Other threads go on."""
-        from lookahead.compiled import merge_orders  # only now: the page need not wait for numba
+        from lookahead.merging import merge_orders  # only now: the page need not wait for numba
 
         self._done = merge_orders(
             self.older.log.words,

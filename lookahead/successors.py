@@ -6,7 +6,7 @@ paid for anyway, read by the drafter where the Trie is silent.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,15 +98,8 @@ class SuccessorTable:
         """Successors of one token, likeliest first; none where they are unknown."""
         if not 0 <= token_id < len(self._top_ids):
             return []
-        return _known(self._top_ids[token_id].tolist())
-
-    def pair_successors(self, previous_id: int, token_id: int) -> list[int]:
-        """Successors of two tokens in a row, likeliest first; none where they are not known."""
-        pair = _pair(previous_id, token_id)
-        slot = _slot(pair)
-        if self._pairs[slot] != pair:
-            return []
-        return _known(self._pair_top_ids[slot].tolist())
+        row: list[int] = self._top_ids[token_id].tolist()
+        return row[: row.index(-1)] if -1 in row else row
 
     def to_bytes(self) -> bytes:
         """Serialize."""
@@ -149,19 +142,13 @@ def _are_rows(top_ids: NDArray[Any], num_rows: int, vocab_size: int) -> bool:
     return bool(((top_ids >= -1) & (top_ids < vocab_size)).all())
 
 
-_IdsT = TypeVar("_IdsT", int, IntArray)
+def _pair(previous_ids: IntArray, token_ids: IntArray) -> IntArray:
+    """One number for two tokens. Compiled code does it in `growing.py`, of one pair."""
+    pairs: IntArray = (previous_ids << 32) | token_ids
+    return pairs
 
 
-def _pair(previous_id: _IdsT, token_id: _IdsT) -> _IdsT:
-    """One number for two tokens."""
-    return (previous_id << 32) | token_id
-
-
-def _slot(pair: _IdsT) -> _IdsT:
-    """Where a pair has its place."""
-    return ((pair >> 32) * _PAIR_FACTOR + (pair & 0xFFFFFFFF)) % _NUM_PAIRS
-
-
-def _known(row: list[int]) -> list[int]:
-    """A row up to where it is unknown."""
-    return row[: row.index(-1)] if -1 in row else row
+def _slot(pairs: IntArray) -> IntArray:
+    """Where a pair has its place; likewise."""
+    slots: IntArray = ((pairs >> 32) * _PAIR_FACTOR + (pairs & 0xFFFFFFFF)) % _NUM_PAIRS
+    return slots

@@ -65,12 +65,9 @@ class TrieSnapshot:
             depth: tokens of each continuation.
             masked_edges: what to leave out, from `edges_of`.
         """
-        from lookahead.compiled import (  # only now: the page need not wait for numba
-            find_ranges,
-            ranked,
-            scan_tail,
-            take_samples,
-        )
+        # only now: the page need not wait for numba
+        from lookahead.collecting import ranked, scan_tail, take_samples
+        from lookahead.searching import find_ranges
 
         words = as_words(suffix)
         num_segments, num_levels = len(self.segments), len(MATCH_LENGTHS)

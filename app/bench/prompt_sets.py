@@ -50,11 +50,6 @@ class PromptSet:
     sha256: str
     prompts: tuple[BenchPrompt, ...]
 
-    @property
-    def categories(self) -> tuple[str, ...]:
-        """The categories in the order of their first prompt."""
-        return tuple(dict.fromkeys(prompt.category for prompt in self.prompts))
-
     def limited(self, limit: int | None) -> "PromptSet":
         """The first `limit` prompts; since they go round the categories, all are in it early."""
         return PromptSet(self.name, self.sha256, self.prompts[:limit])

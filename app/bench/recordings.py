@@ -75,11 +75,6 @@ class Recording:
         """[prompt, 8] the rows of the prompt."""
         return self.top_ids[: len(self.prompt_ids)]
 
-    @property
-    def answer_top_ids(self) -> IntArray:
-        """[answer - 1, 8] the rows of the answer; row `n` stands behind `answer_ids[n]`."""
-        return self.top_ids[len(self.prompt_ids) :]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordingKey:

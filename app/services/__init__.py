@@ -10,7 +10,6 @@ service.delete_conversation(conversation_id)
 service.uses_documents(conversation_id)              -> bool
 service.use_documents(conversation_id, is_used)
 service.ask(conversation_id | None, text, options, uses_documents=None) -> AnswerJob
-service.regenerate(conversation_id, options)         -> AnswerJob
 service.running_job(conversation_id)                 -> AnswerJob | None
 service.saved_answer(message_id)   -> AnswerSnapshot with its steps, needs no model
 service.step_details(message_id, step_index)         -> StepDetails
@@ -25,7 +24,6 @@ service.import_uploads(paths)      -> ImportJob
 service.running_import()           -> ImportJob | None
 service.documents()                -> list[storage.Source]
 service.delete_document(source_id)
-service.trie_statistics()          -> lookahead.trie.TrieStatistics | None
 service.trie.overview()            -> TrieOverview
 service.trie.walk(text, path)      -> PathView: what follows a text
 service.trie.find_sources(named)   -> list[NamedSource]

@@ -78,23 +78,6 @@ class Asking:
 
             return self._answer(conversation_id, options, begin)
 
-    def regenerate(self, conversation_id: int, options: AnswerOptions) -> AnswerJob:
-        """See `ChatService.regenerate`."""
-        with self._lock:
-            self._require_open()
-            self._save_unsaved()
-            conversation_id = self._unsaved.known_id(conversation_id)
-            self._require_idle(conversation_id)
-
-            def begin(database: Database, known_id: int) -> int:
-                branch = database.messages.list(known_id)
-                questions = [message.id for message in branch if message.role == "user"]
-                if not questions:
-                    raise NothingToAnswerError("This chat has no question yet. Write one first.")
-                return self._start_answer(database, known_id, questions[-1])
-
-            return self._answer(conversation_id, options, begin)
-
     def running_job(self, conversation_id: int) -> AnswerJob | None:
         """The answer being written in a chat, or waiting for its turn."""
         task = self._tasks.get(self._unsaved.known_id(conversation_id))

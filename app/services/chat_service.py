@@ -38,7 +38,6 @@ from app.services.views import (
 )
 from app.services.workbench import Workbench
 from app.services.worker import Worker
-from lookahead.trie import TrieStatistics
 from storage import Conversation, Source
 from storage.records import DeletedKind
 
@@ -185,14 +184,6 @@ class ChatService:
             RecordNotFoundError: there is no such conversation.
         """
         return self._asking.ask(conversation_id, text, options, uses_documents=uses_documents)
-
-    def regenerate(self, conversation_id: int, options: AnswerOptions) -> AnswerJob:
-        """Answer the last question of a chat again; the earlier answer stays beside the new one.
-
-        Raises:
-            NothingToAnswerError, BusyError, RecordNotFoundError: see `ask`.
-        """
-        return self._asking.regenerate(conversation_id, options)
 
     def running_job(self, conversation_id: int) -> AnswerJob | None:
         """The answer being written in a chat, or waiting for its turn."""
@@ -368,8 +359,3 @@ class ChatService:
         if bench is None:
             raise EngineNotReadyError(f"The model is not ready: {self.state.detail}")
         return bench
-
-    def trie_statistics(self) -> TrieStatistics | None:
-        """What the Trie holds; None until it is open."""
-        bench = self._worker.bench
-        return None if bench is None else bench.keeper.trie.statistics()

@@ -38,14 +38,13 @@ class DemoSnapshot:
     Args:
         status: "preparing" while the sample document is imported.
         conversation_id: the chat of the question asked last; None: none was asked yet.
-        num_asked: questions asked so far, of `num_questions`.
+        num_asked: questions asked so far.
         error: one sentence, set where `status` is "failed".
         is_stopping: somebody asked it to end.
     """
 
     version: int
     status: DemoStatus
-    num_questions: int
     conversation_id: int | None = None
     num_asked: int = 0
     error: str = ""
@@ -81,8 +80,7 @@ class Demonstrations:
             running = self.running()
             if running is not None:
                 return running
-            number = sum(len(chat.questions) for chat in CHATS)
-            self._job = DemoJob(DemoSnapshot(0, "preparing", number))
+            self._job = DemoJob(DemoSnapshot(0, "preparing"))
             self._thread = threading.Thread(
                 target=self._run, args=[self._job], name="demo", daemon=True
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from app.services.views import ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
+from lookahead.drafter import TrieDrafter
 from lookahead.events import Event
 from lookahead.known_facts import KnownFacts
 from lookahead.learned import Learned
@@ -112,7 +113,7 @@ class LookaheadEngine:
 
         if not config.can_answer:
             return cast("LoadedModel", _tokenizer_alone(config, report))
-        return lookahead.load_model(
+        model = lookahead.load_model(
             config.model,
             device=config.device,
             dtype=config.dtype,
@@ -121,6 +122,9 @@ class LookaheadEngine:
             report=report,
             facts=KnownFacts(config.cache_dir),
         )
+        report("Compiling the drafter …")  # seconds, once a machine
+        TrieDrafter.prepare()
+        return model
 
     def new_session(self, model: "LoadedModel") -> "Session":
         """See `Engine`."""

@@ -78,7 +78,7 @@ class IdleLearning:
         except StorageError:
             self._batches, self.progress = None, ""
             raise
-        except Exception:
+        except Exception:  # whatever it was is raised again, for the worker to log
             self._is_failing, self.progress = True, _FAILED
             raise
 

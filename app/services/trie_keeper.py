@@ -21,7 +21,6 @@ from app.services.trie_budget import (
     choose,
 )
 from lookahead.draft import TokenSource
-from lookahead.drafter import TrieDrafter
 from lookahead.segment import Segment, SegmentFormatError
 from lookahead.token_log import as_words
 from lookahead.trie import Trie
@@ -75,7 +74,6 @@ class TrieKeeper:
 
     def _load(self) -> Trie:
         """The Trie of the cached segments that are whole; what was in others is missing."""
-        TrieDrafter.prepare()
         end_place = 0
         segments: list[Segment] = []
         for name, data in self._cache.load(self.tokenizer_id):

@@ -1,5 +1,5 @@
 // Files and folders are dropped or chosen here and sent one by one; what is not wanted of them is
-// asked for first. Triggers 'import_uploads' with {batch} when all are there.
+// asked for first. Triggers 'import_uploads' with {batch, is_hidden} when all are there.
 const area = element.querySelector('.area');
 const line = element.querySelector('[role=status]');
 const bar = element.querySelector('progress');
@@ -37,7 +37,7 @@ async function send(files) {
     fetch(`${address}/${batch}`, { method: 'DELETE' }).catch(() => {});
     throw error;
   }
-  trigger('import_uploads', { batch });
+  trigger('import_uploads', { batch, is_hidden: document.hidden });
 }
 
 async function upload(files) {

@@ -11,6 +11,7 @@ from app.services.errors import (
 )
 from storage import Database, RecordNotFoundError
 from tests.app.asking import OPTIONS, WAIT, Start, answered, prompt_text, wait_for
+from tests.app.kept_trie import trie_statistics
 from tests.app.scripted_engine import END, ScriptedEngine, ScriptedModel
 
 
@@ -43,8 +44,7 @@ def test_an_answer_is_saved_with_its_numbers_steps_and_history(
     history = bytes(i for i in database.sequences.token_ids(sequence_id).tolist() if i < 256)
     assert history.decode() == "user\nWhat is the capital of France?\nassistant\nIt is Paris."
     assert database.sequences.origin(sequence_id).message_id == answer.id
-    statistics = service.trie_statistics()
-    assert statistics is not None
+    statistics = trie_statistics(service)
     assert (statistics.num_sequences, statistics.num_tokens) == (1, len(history) + 3)
 
 
@@ -147,7 +147,7 @@ def test_answers_of_another_tokenizer_are_tokenized_again(start: Start) -> None:
     service.close()
     engine = ScriptedEngine(model=ScriptedModel(tokenizer_fingerprint="another"))
     other = start(engine)
-    assert other.trie_statistics().num_sequences == 0  # type: ignore[union-attr]
+    assert trie_statistics(other).num_sequences == 0
     answered(other, "two", conversation_id)
     assert "assistant\nold\nuser\ntwo" in prompt_text(engine)
 
@@ -161,22 +161,6 @@ def test_without_lookahead_nothing_is_drafted(start: Start) -> None:
     assert (request.sampling.temperature, request.sampling.seed) == (0.5, 7)
 
 
-def test_regenerating_keeps_the_earlier_answer_beside_the_new_one(
-    start: Start, database: Database
-) -> None:
-    engine = ScriptedEngine("first")
-    service = start(engine)
-    conversation_id = answered(service, "question")
-    earlier = service.messages(conversation_id)[1]
-    engine.answer = "second"
-    service.regenerate(conversation_id, OPTIONS).wait_until_over(WAIT)
-    question, answer = service.messages(conversation_id)
-    assert answer.text == "second"
-    first = database.messages.get(earlier.id)
-    assert (first.text, first.parent_id) == ("first", question.id)
-    assert engine.requests[0].prompt_ids == engine.requests[1].prompt_ids
-
-
 def test_what_cannot_be_asked_says_why(start: Start) -> None:
     engine = ScriptedEngine(gate=threading.Semaphore(0))
     service = start(engine)
@@ -186,12 +170,8 @@ def test_what_cannot_be_asked_says_why(start: Start) -> None:
         service.ask(99, "hello", OPTIONS)
     job = service.ask(None, "x", OPTIONS)
     assert service.running_job(job.conversation_id) is job
-    for again in (
-        lambda: service.ask(job.conversation_id, "y", OPTIONS),
-        lambda: service.regenerate(job.conversation_id, OPTIONS),
-    ):
-        with pytest.raises(BusyError):
-            again()
+    with pytest.raises(BusyError):
+        service.ask(job.conversation_id, "y", OPTIONS)
     engine.go_on(99)
     job.wait_until_over(WAIT)
     assert service.running_job(job.conversation_id) is None

@@ -11,6 +11,7 @@ from app.services.errors import (
 from storage import Database, DatabaseFullError, RecordNotFoundError
 from storage.messages import Messages
 from tests.app.asking import OPTIONS, WAIT, Start, answered, begun, prompt_text, wait_for
+from tests.app.kept_trie import trie_statistics
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 
@@ -113,7 +114,7 @@ def test_a_full_disk_is_told_and_the_question_stays(
     assert (snapshot.status, snapshot.error) == ("failed", "No space is left.")
     assert snapshot.text == "It is Paris."
     assert database.messages.list(job.conversation_id)[0].text == "x"
-    assert service.trie_statistics().num_sequences == 0  # type: ignore[union-attr]
+    assert trie_statistics(service).num_sequences == 0
 
 
 def test_a_model_that_cannot_be_loaded_leaves_the_chats_open(
@@ -165,8 +166,7 @@ def test_deleting_a_chat_forgets_its_words(start: Start, database: Database) -> 
     gone = answered(service, "gone")
     service.delete_conversation(gone)
     assert [conversation.id for conversation in service.conversations()] == [kept]
-    statistics = service.trie_statistics()
-    assert statistics is not None
+    statistics = trie_statistics(service)
     assert 0 < statistics.num_hidden_tokens < statistics.num_tokens
     with pytest.raises(RecordNotFoundError):
         service.delete_conversation(gone)
@@ -183,7 +183,7 @@ def test_deleting_a_chat_that_is_being_answered_stops_it_and_saves_nothing(
     assert job.wait_until_over(WAIT).status == "stopped"
     assert service.conversations() == []
     assert list(database.sequences.all(1)) == []
-    assert service.trie_statistics().num_sequences == 0  # type: ignore[union-attr]
+    assert trie_statistics(service).num_sequences == 0
     session = engine.requests[0].session
     wait_for(lambda: session.is_closed)  # type: ignore[attr-defined]
     answered(service, "still alive")

@@ -9,17 +9,18 @@ from app.services import ServiceConfig
 from lookahead.successors import SuccessorTable
 from storage import Database, NewSequence
 from tests.app.asking import Start, answered, prompt_text, wait_for
+from tests.app.kept_trie import trie_statistics
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 
 def test_chats_and_trie_are_there_after_a_restart(start: Start) -> None:
     service = start(ScriptedEngine())
     conversation_id = answered(service, "one")
-    before = service.trie_statistics()
+    before = trie_statistics(service)
     service.close()
     again = start(ScriptedEngine())
     assert [message.text for message in again.messages(conversation_id)] == ["one", "It is Paris."]
-    after = again.trie_statistics()
+    after = trie_statistics(again)
     assert after is not None
     assert before is not None
     assert (after.num_sequences, after.num_tokens) == (before.num_sequences, before.num_tokens)
@@ -32,7 +33,7 @@ def test_without_its_cache_the_trie_is_built_from_the_sequences(
 ) -> None:
     service = start(ScriptedEngine())
     answered(service, "one")
-    before = service.trie_statistics()
+    before = trie_statistics(service)
     service.close()
     path = config.cache_dir / "segments.db"
     if harm == "missing":
@@ -41,7 +42,7 @@ def test_without_its_cache_the_trie_is_built_from_the_sequences(
         with sqlite3.connect(path) as connection:
             connection.execute("UPDATE segments SET data = ?", [b"lookahead"])
         connection.close()
-    after = start(ScriptedEngine()).trie_statistics()
+    after = trie_statistics(start(ScriptedEngine()))
     assert after is not None
     assert before is not None
     assert (after.num_sequences, after.num_tokens) == (before.num_sequences, before.num_tokens)
@@ -114,7 +115,7 @@ def test_a_long_tail_is_sealed_and_saved_when_nothing_is_asked(
     service = start(ScriptedEngine("y" * 1100))
     for _ in range(3):
         answered(service, "x")
-    wait_for(lambda: service.trie_statistics().tail_length == 0)  # type: ignore[union-attr]
+    wait_for(lambda: trie_statistics(service).tail_length == 0)
     cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
     wait_for(lambda: cache.load(1) != [])
     assert all(content for _, content in cache.load(1)), "while the service goes on"

@@ -79,7 +79,9 @@ async def collect(updates: AsyncIterator[Any], number: int = 1000) -> list[Any]:
 def test_run_shows_the_comparison_waiting_and_offers_stop(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    value, run, stop = handlers.run("Which city?", 0.5, 100, 7, 3, None, None, 1.2, "END")
+    value, run, stop = handlers.run(
+        TabView(), "Which city?", 0.5, 100, 7, 3, None, None, 1.2, "END"
+    )
     assert service.jobs[0].options == AnswerOptions(
         *(True, 0.5, 100, 7), top_k=3, repetition_penalty=1.2, stop=("END",)
     )
@@ -91,7 +93,7 @@ def test_run_shows_the_comparison_waiting_and_offers_stop(
 def test_an_emptied_seed_is_drawn_and_other_emptied_fields_mean_their_defaults(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    handlers.run("x", None, None, None)
+    handlers.run(TabView(), "x", None, None, None)
     assert service.jobs[0].options == replace(AnswerOptions(), seed=None)
 
 
@@ -101,23 +103,23 @@ def test_a_seed_out_of_range_is_refused_with_its_range(
 ) -> None:
     told = "Seed must be a whole number from 0 to 18,446,744,073,709,551,615."
     with pytest.warns(UserWarning, match=f"^{told}$"):
-        handlers.run("x", 0, 10, seed)
+        handlers.run(TabView(), "x", 0, 10, seed)
     assert service.jobs == []
 
 
 def test_a_second_run_meanwhile_is_refused_in_words(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    handlers.run("x", 0, 10, 1)
+    handlers.run(TabView(), "x", 0, 10, 1)
     with pytest.warns(UserWarning, match="comparison is running"):
-        assert len(handlers.run("y", 0, 10, 1)) == 3
+        assert len(handlers.run(TabView(), "y", 0, 10, 1)) == 3
     assert len(service.jobs) == 1
 
 
 def test_watching_shows_each_change_and_always_the_last(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    handlers.run("x", 0, 10, 1)
+    handlers.run(TabView(), "x", 0, 10, 1)
     (job,) = service.jobs
 
     async def watch() -> list[Any]:
@@ -138,7 +140,7 @@ def test_a_page_that_opens_later_goes_on_with_what_runs_and_shows_what_ended(
 ) -> None:
     (nothing,) = in_time(collect(handlers.watch(TabView())))
     assert len(nothing) == 3
-    handlers.run("x", 0, 10, 1)
+    handlers.run(TabView(), "x", 0, 10, 1)
     (running,) = in_time(collect(handlers.watch(TabView()), 1))
     assert running[0]["status"] == "queued"
     service.jobs[0].show(status="complete")
@@ -149,7 +151,7 @@ def test_a_page_that_opens_later_goes_on_with_what_runs_and_shows_what_ended(
 def test_out_of_sight_it_is_not_watched_and_back_in_sight_it_goes_on(
     handlers: CompareHandlers, service: Service
 ) -> None:
-    handlers.run("x", 0, 10, 1)
+    handlers.run(TabView(), "x", 0, 10, 1)
     view = TabView()
     assert in_time(collect(handlers.watch_again(view))) == [(gr.skip(),) * 3]
     view.go_out_of_sight()
@@ -164,7 +166,7 @@ def test_waiting_for_the_model_is_told_apart_from_waiting_for_a_turn(
     handlers: CompareHandlers, service: Service
 ) -> None:
     service.state = LOADING
-    value, _, _ = handlers.run("x", 0, 10, 1)
+    value, _, _ = handlers.run(TabView(), "x", 0, 10, 1)
     assert value["line"] == "Waiting for the model to load …"
 
     async def watch() -> list[Any]:
@@ -178,9 +180,9 @@ def test_waiting_for_the_model_is_told_apart_from_waiting_for_a_turn(
 
 
 def test_stop_reaches_the_running_comparison(handlers: CompareHandlers, service: Service) -> None:
-    handlers.stop()
-    handlers.run("x", 0, 10, 1)
-    handlers.stop()
+    handlers.stop(TabView())
+    handlers.run(TabView(), "x", 0, 10, 1)
+    handlers.stop(TabView())
     assert service.jobs[0].is_stopped
     assert comparison_value(service.jobs[0].snapshot())["line"] == "Stopping …"
     service.jobs[0].show(status="stopped")

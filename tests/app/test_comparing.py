@@ -13,6 +13,7 @@ from lookahead.embedded_model import default_cache_dir
 from lookahead.errors import InvalidRequestError
 from storage import Database
 from tests.app.asking import WAIT, Start, answered, begun, wait_for
+from tests.app.kept_trie import trie_statistics
 from tests.app.racing_engine import OPTIONS, TEXT, RacingEngine, compared
 from tests.app.scripted_engine import ScriptedModel
 
@@ -202,13 +203,13 @@ def test_it_leaves_nothing_behind(start: Start, database: Database) -> None:
     bench = service._worker.bench
     assert bench is not None
     before = (
-        service.trie_statistics(),
+        trie_statistics(service),
         dict(bench._sessions),
         bench._kept.learned.successors.to_bytes(),
     )
     compared(service)
     assert (
-        service.trie_statistics(),
+        trie_statistics(service),
         dict(bench._sessions),
         bench._kept.learned.successors.to_bytes(),
     ) == before

@@ -62,10 +62,10 @@ async def collect(updates: AsyncIterator[Any]) -> list[Any]:
 def test_a_typed_folder_is_imported(
     handlers: DocumentHandlers, service: ScriptedService, tmp_path: Path
 ) -> None:
-    assert handlers.import_folder(f' "{tmp_path}" ') == ""
+    assert handlers.import_folder(TabView(), f' "{tmp_path}" ') == ""
     assert not service.is_import_deeper
     assert service.imported_paths == [tmp_path]
-    handlers.import_folder(str(tmp_path), is_deeper=True)
+    handlers.import_folder(TabView(), str(tmp_path), is_deeper=True)
     assert service.is_import_deeper
 
 
@@ -85,14 +85,14 @@ def test_a_path_that_cannot_be_imported_is_refused_in_words(
     handlers: DocumentHandlers, service: ScriptedService, typed: str, said: str
 ) -> None:
     with pytest.warns(UserWarning, match=said):
-        assert is_skipped(handlers.import_folder(typed))
+        assert is_skipped(handlers.import_folder(TabView(), typed))
     assert service.import_job is None
 
 
 def test_a_path_is_said_as_text_and_not_as_markup(handlers: DocumentHandlers) -> None:
     """The page would render it."""
     with pytest.warns(UserWarning, match=r"folder or file /no/&lt;b&gt;'s such\."):
-        handlers.import_folder("/no/<b>'s such")
+        handlers.import_folder(TabView(), "/no/<b>'s such")
 
 
 def test_a_document_is_deleted(handlers: DocumentHandlers, service: ScriptedService) -> None:
@@ -108,12 +108,12 @@ def test_a_document_is_pinned_and_let_go(
 ) -> None:
     service.sources = [document(1, "a.md"), document(2, "b.md")]
     for is_pinned in (True, False):
-        shown = handlers.pin_document(event(id=1, is_pinned=is_pinned))
+        shown = handlers.pin_document(TabView(), event(id=1, is_pinned=is_pinned))
         (folder,) = shown["folders"]
         assert [one["is_pinned"] for one in folder["documents"]] == [is_pinned, False]
     for data in ({"id": 5, "is_pinned": True}, {"id": 1, "is_pinned": 1}, {"id": True}, 3):
         with pytest.warns(UserWarning, match="no document 5|unexpected"):
-            assert is_skipped(handlers.pin_document(gr.EventData(None, data)))
+            assert is_skipped(handlers.pin_document(TabView(), gr.EventData(None, data)))
     assert not service.sources[0].is_pinned
 
 
@@ -134,7 +134,7 @@ def test_a_running_import_does_not_bring_a_deleted_document_back(
 ) -> None:
     """Each look at an import once showed the documents as they were when it began."""
     service.sources = [document(1, "a.md")]
-    handlers.import_folder(str(tmp_path))
+    handlers.import_folder(TabView(), str(tmp_path))
     job = service.import_job
     assert job is not None
 
@@ -154,7 +154,7 @@ def test_out_of_sight_an_import_is_not_watched_and_back_in_sight_it_is(
     handlers: DocumentHandlers, service: ScriptedService, tmp_path: Path
 ) -> None:
     """Tabs that nobody saw held their connections for as long as an import took."""
-    handlers.import_folder(str(tmp_path))
+    handlers.import_folder(TabView(), str(tmp_path))
     view = TabView()
     view.go_out_of_sight()
     (hidden,) = asyncio.run(collect(handlers.watch_import(view)))
@@ -170,7 +170,7 @@ def test_out_of_sight_an_import_is_not_watched_and_back_in_sight_it_is(
 def test_an_import_is_watched_to_its_end_and_its_report_stays(
     handlers: DocumentHandlers, service: ScriptedService, tmp_path: Path
 ) -> None:
-    handlers.import_folder(str(tmp_path))
+    handlers.import_folder(TabView(), str(tmp_path))
     job = service.import_job
     assert job is not None
 
@@ -193,9 +193,9 @@ def test_an_import_is_watched_to_its_end_and_its_report_stays(
 def test_cancel_reaches_the_running_import(
     handlers: DocumentHandlers, service: ScriptedService, tmp_path: Path
 ) -> None:
-    handlers.cancel_import()
-    handlers.import_folder(str(tmp_path))
-    handlers.cancel_import()
+    handlers.cancel_import(TabView())
+    handlers.import_folder(TabView(), str(tmp_path))
+    handlers.cancel_import(TabView())
     assert service.import_job is not None
     assert service.import_job.is_cancelled
 
@@ -210,13 +210,13 @@ def test_uploaded_files_are_imported_with_what_was_not_wanted(
         yield b"words"
 
     asyncio.run(uploads.receive(batch, 0, chunks()))
-    handlers.import_uploads(False, event(batch=batch))
+    handlers.import_uploads(TabView(), False, event(batch=batch, is_hidden=False))
     assert [path.read_text() for path in service.uploaded_paths] == ["words"]
     reason = "not a kind of file that is imported from folders"
     assert service.not_uploaded == [SkippedFile(Path("notes/b.png"), reason)]
     for data in ({"batch": batch}, {"batch": 3}, {}):
         with pytest.warns(UserWarning, match="Choose the files again|unexpected"):
-            handlers.import_uploads(False, event(**data))
+            handlers.import_uploads(TabView(), False, event(**data))
 
 
 def test_uploaded_files_that_cannot_be_imported_now_are_not_left_lying_about(
@@ -232,7 +232,7 @@ def test_uploaded_files_that_cannot_be_imported_now_are_not_left_lying_about(
     batch, _ = uploads.begin([("a.md", 5)])
     monkeypatch.setattr(service, "import_uploads", busy)
     with pytest.warns(UserWarning, match="An import is running"):
-        handlers.import_uploads(False, event(batch=batch))
+        handlers.import_uploads(TabView(), False, event(batch=batch, is_hidden=False))
     assert list((tmp_path / "uploads").iterdir()) == []
 
 
@@ -247,14 +247,14 @@ def test_an_import_that_was_not_finished_is_offered_and_gone_on_with(
     service.imports.request = ImportRequest((Path("/home/me/notes"), Path("/x")))
     assert report()["state"] == "unfinished"
     assert report()["text"] == "The import of notes and 1 more was not finished."
-    handlers.resume_import()
+    handlers.resume_import(TabView())
     assert service.imported_paths == [Path("/home/me/notes"), Path("/x")]
     assert service.import_job is not None
     service.import_job.show(status="cancelled", num_documents=1)
     service.imports.request = ImportRequest((tmp_path,))
     assert report()["state"] == "unfinished"
     assert report()["text"].startswith("Cancelled. Taken in before that: 1 document")
-    handlers.dismiss_import()
+    handlers.dismiss_import(TabView())
     assert (report()["state"], report()["text"]) == ("over", "")
 
 
@@ -268,9 +268,9 @@ def test_a_folder_is_updated_or_deleted_as_a_whole(
         document(2, "b.md", "file:///other/"),
         document(3, "notes/c.md", "upload:"),
     ]
-    handlers.update_folder(False, event(folder=uri))
+    handlers.update_folder(TabView(), False, event(folder=uri))
     assert service.imported_paths == [tmp_path]
-    handlers.update_folder(False, event(folder=""))
+    handlers.update_folder(TabView(), False, event(folder=""))
     assert service.imported_paths == [Path("/other/b.md")]
     for data, said in (
         ({"folder": "upload:notes/"}, "upload them again"),
@@ -279,7 +279,7 @@ def test_a_folder_is_updated_or_deleted_as_a_whole(
         ({"folder": "x" * 30_000}, "unexpected"),
     ):
         with pytest.warns(UserWarning, match=said):
-            handlers.update_folder(False, event(**data))
+            handlers.update_folder(TabView(), False, event(**data))
     assert service.imported_paths == [Path("/other/b.md")], "only what was imported is"
     documents, _ = handlers.delete_folder(TabView(), event(folder=uri))
     assert shown_names(documents) == ["notes/c.md", "b.md"]

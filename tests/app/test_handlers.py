@@ -5,7 +5,6 @@ import html
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -222,25 +221,9 @@ def test_an_option_out_of_range_is_refused_with_its_name_and_range(
 
 def test_the_fields_leave_the_refusal_to_the_handlers(handlers: PageHandlers) -> None:
     """Gradio's own says "Value -1 is less than minimum value 0."."""
-    from app.compare_handlers import CompareHandlers
-    from app.demo_handlers import DemoHandlers
-    from app.document_handlers import DocumentHandlers
-    from app.settings_handlers import SettingsHandlers
-    from app.trie_handlers import TrieHandlers
-    from app.ui import build_page
-    from app.undo_handlers import UndoHandlers
-    from app.uploads import Uploads
+    from tests.app.whole_page import whole_page
 
-    service: Any = handlers._service
-    page = build_page(
-        handlers,
-        DemoHandlers(service, handlers),
-        CompareHandlers(service),
-        DocumentHandlers(service, handlers.panel, Uploads(Path())),
-        UndoHandlers(service, handlers),
-        TrieHandlers(service),
-        SettingsHandlers(service),
-    )
+    page = whole_page(handlers._service)
     fields = [block for block in page.blocks.values() if isinstance(block, gr.Number)]
     assert len(fields) == 2
     for field in fields:

@@ -26,6 +26,7 @@ from app.services.import_requests import ImportMemory
 from app.services.import_work import ImportWork
 from app.services.views import ImportSnapshot
 from lookahead.draft import TokenSource
+from tests.app.kept_trie import trie_statistics
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 
 WAIT = 20.0
@@ -84,8 +85,7 @@ def test_a_folder_is_taken_in_and_what_is_not_is_told(service: ChatService, fold
         ("a.txt", (folder / "a.txt").as_uri()),
         ("src/main.py", (folder / "src" / "main.py").as_uri()),
     }
-    statistics = service.trie_statistics()
-    assert statistics is not None
+    statistics = trie_statistics(service)
     assert statistics.num_tokens_by_source[TokenSource.DOCUMENT] == num_tokens
     assert service.running_import() is None
 
@@ -294,8 +294,7 @@ def test_what_another_process_imported_is_known_at_the_next_question(
     other.close()
     service.ask(None, "hello", AnswerOptions()).wait_until_over(WAIT)
     finished(service.import_paths([folder]))
-    statistics = service.trie_statistics()
-    assert statistics is not None
+    statistics = trie_statistics(service)
     assert statistics.num_sequences == 3, "two documents and the answer"
 
 
@@ -304,8 +303,7 @@ def test_a_deleted_document_is_forgotten(service: ChatService, folder: Path) -> 
     (source,) = service.documents()
     service.delete_document(source.id)
     assert service.documents() == []
-    statistics = service.trie_statistics()
-    assert statistics is not None
+    statistics = trie_statistics(service)
     assert statistics.num_tokens == statistics.num_hidden_tokens, "until it is purged"
 
 
@@ -380,7 +378,7 @@ def test_a_cancelled_import_keeps_what_was_taken_in_and_can_be_gone_on_with(
 ) -> None:
     snapshot = cancelled_at(service, folder, "main.py", monkeypatch)
     assert (snapshot.status, snapshot.num_documents, snapshot.num_files_done) == ("cancelled", 1, 3)
-    assert service.trie_statistics().num_sequences == 1  # type: ignore[union-attr]
+    assert trie_statistics(service).num_sequences == 1
     unfinished = service.imports.unfinished()
     assert unfinished is not None
     assert unfinished.paths == (folder,)
@@ -561,7 +559,7 @@ def test_documents_are_indexed_for_another_tokenizer_when_nothing_is_asked(
     other.wait_until_ready(WAIT)
     indexed = threading.Event()
     for _ in range(400):
-        if other.trie_statistics().num_sequences == 2:  # type: ignore[union-attr]
+        if trie_statistics(other).num_sequences == 2:
             indexed.set()
             break
         indexed.wait(0.02)

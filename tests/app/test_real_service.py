@@ -9,6 +9,7 @@ import pytest
 from app.services import AnswerOptions, AnswerSnapshot, ChatService, ServiceConfig
 from lookahead.embedded_model import default_cache_dir
 from storage import Database, StepRecord
+from tests.app.kept_trie import trie_statistics
 
 WAIT = 300.0
 GREEDY = AnswerOptions(temperature=0.0, max_new_tokens=64)
@@ -123,8 +124,7 @@ def test_after_a_restart_chats_and_trie_are_there_and_answers_come_faster(
     with running(folder, embedded_model_path) as service:
         texts = [message.text for message in service.messages(first.conversation_id)]
         assert texts == [QUESTION, first.text, "And the months?", second.text]
-        statistics = service.trie_statistics()
-        assert statistics is not None
+        statistics = trie_statistics(service)
         assert statistics.num_sequences == 2
         again = ask(service, QUESTION)
         plain = ask(service, QUESTION, options=AnswerOptions(False, 0.0, 64))
@@ -171,8 +171,7 @@ def test_an_import_alone_loads_no_weights_and_serves_the_model(
             imported = service.import_paths([tmp_path / "week.md"]).wait_until_over(WAIT)
             assert (imported.status, imported.num_documents) == ("complete", 1)
     with running(tmp_path, embedded_model_path) as service:
-        statistics = service.trie_statistics()
-        assert statistics is not None
+        statistics = trie_statistics(service)
         assert statistics.num_tokens == imported.num_tokens
 
 

@@ -7,6 +7,7 @@ import pytest
 from app.services import ChatService, ServiceConfig
 from app.services.idle_learning import IDLE_LEARNING_SETTING
 from app.settings_handlers import SettingsHandlers
+from app.tab_view import TabView
 from storage import Database
 from tests.app.asking import Start
 from tests.app.scripted_engine import ScriptedEngine
@@ -16,7 +17,7 @@ def test_the_switch_is_shown_as_it_stands_and_kept(start: Start, database: Datab
     service = start(ScriptedEngine())
     handlers = SettingsHandlers(service)
     assert handlers.show()["value"] is True
-    handlers.switch(False)
+    handlers.switch(TabView(), False)
     assert handlers.show()["value"] is False
     assert database.settings.get(IDLE_LEARNING_SETTING) is False
     service.close()
@@ -34,6 +35,6 @@ def test_what_the_command_line_forbids_cannot_be_switched_on(
     assert (shown["value"], shown["interactive"]) == (False, False)
     assert "--no-idle-learning" in shown["info"]
     with pytest.warns(UserWarning, match="--no-idle-learning"):
-        handlers.switch(False)
+        handlers.switch(TabView(), False)
     assert database.settings.get(IDLE_LEARNING_SETTING) is None
     service.close()

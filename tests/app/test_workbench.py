@@ -3,7 +3,7 @@
 import pytest
 
 from app.prompting import PromptMessage
-from app.services import AnswerOptions, ServiceConfig
+from app.services import AnswerOptions, ServiceConfig, trie_keeper
 from app.services.workbench import Workbench
 from lookahead.learned import Learned
 from storage import Database, DatabaseFullError, SegmentCache
@@ -41,6 +41,44 @@ def test_what_was_learned_is_saved_while_there_is_much_to_index(
     monkeypatch.setattr(bench._indexing, "work", lambda: True)
     assert bench.do_idle_work()
     assert saved == [True]
+
+
+def test_idle_work_finishes_an_index_that_was_left_to_it(
+    bench: Workbench, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than an import would have told it of: documents of another tokenizer, tokens first."""
+    monkeypatch.setattr(trie_keeper, "_FIRST_BATCH_LENGTH", 300)
+    monkeypatch.setattr(trie_keeper, "_TIDIED_LENGTH", 250)
+    foreign_id = database.tokenizers.ensure("other", "other")
+    for number in range(8):
+        database.sources.add_document(
+            name=f"{number}",
+            uri=f"file:///{number}.txt",
+            sha256=f"{number}",
+            text=f"{number} " * 60,
+            token_ids=[1],
+            tokenizer_id=foreign_id,
+        )
+    bench._idle_learning._is_allowed = False
+    indexed: list[int] = []  # sequences there are, before each piece of tidying
+    held: list[int] = []  # and in the Trie, behind it
+    tidy = bench.keeper.tidy
+
+    def noting() -> bool:
+        indexed.append(len(database.sequences.ids(bench.tokenizer_id)))
+        is_more = tidy()
+        held.append(len(bench.keeper.trie.sequence_ids))
+        return is_more
+
+    monkeypatch.setattr(bench.keeper, "tidy", noting)
+    for _ in range(200):
+        if not bench.do_idle_work():
+            break
+    assert set(indexed) == {8}, "what is to be indexed comes first"
+    assert held[0] < 8, "a piece at a time"
+    ids = set(database.sequences.ids(bench.tokenizer_id))
+    assert bench.keeper.trie.sequence_ids == ids
+    assert bench.keeper.trie.statistics().num_tokens > 300
 
 
 @pytest.mark.parametrize("lookahead", [True, False])

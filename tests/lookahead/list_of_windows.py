@@ -6,6 +6,7 @@ from lookahead.agreement import HISTORY, OWN, PAIR, TOKEN
 from lookahead.calibration import Calibration
 from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH
 from lookahead.successors import NUM_SUCCESSORS
+from tests.lookahead.weighing import weigh
 
 Place = tuple[int, int]  # sequence id, offset
 Found = dict[Place, tuple[int, tuple[int, ...]]]  # match length, continuation
@@ -96,7 +97,7 @@ def probabilities(
             take(single, cell, context, rest, shares)
             kinds |= {token: kinds.get(token, 0) | TOKEN for token in single}
         given = [share / probability for share in shares.values()]
-        weighed = cells.agreement.weigh(given, [kinds[token] for token in shares])
+        weighed = weigh(cells.agreement, given, [kinds[token] for token in shares])
         for token, believed in zip(shares, weighed, strict=True):
             share = probability * believed
             if share >= floor:

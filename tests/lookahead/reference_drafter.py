@@ -18,7 +18,6 @@ from lookahead.candidates import (
     MAX_PLACES,
     Candidates,
     IntArray,
-    level_of,
 )
 from lookahead.draft import DraftTree, TokenSource, quoted_position
 from lookahead.drafter import DraftLimits
@@ -28,6 +27,8 @@ from lookahead.near_misses import NearMisses
 from lookahead.request_view import RequestView
 from lookahead.successors import NUM_SUCCESSORS
 from lookahead.trie import Trie, TrieSnapshot
+from tests.lookahead.lookups import level_of, pair_successors, position_of
+from tests.lookahead.weighing import NO_BYSTANDERS, reweigh, weigh
 
 MOST = 0.95  # of what is left, taken by one row
 
@@ -132,7 +133,7 @@ class Expectation:
     def weighed(self) -> list[float]:
         """What is believed in the end of each token in `probabilities`, 1 at most together."""
         agreement = self.calibration.agreement
-        return agreement.weigh(list(self.probabilities.values()), list(self.kinds.values()))
+        return weigh(agreement, list(self.probabilities.values()), list(self.kinds.values()))
 
     def learn(self, token_id: int) -> None:
         """Tell the calibration which token came."""
@@ -236,7 +237,7 @@ class ReferenceDrafter:
         """Take the likeliest known node into the tree until it is full or nothing is left."""
         ticket = count()  # of equally likely nodes, the one found first
         frontier: list[tuple[float, int, int, Node, Evidence]] = []
-        bystanders = None
+        bystanders = NO_BYSTANDERS
         if limits.foresight is not None:
             bystanders = Bystanders.of(request.token_ids, self.near_misses.nearly_said)
         node = root
@@ -272,7 +273,7 @@ class ReferenceDrafter:
         if self.successors is None or expectation.left * node.probability < limits.min_probability:
             return evidence
         previous_id = self.previous_id if node.parent is None else node.parent.token_id
-        pair_row = self.successors.pair_successors(previous_id, node.token_id)
+        pair_row = pair_successors(self.successors, previous_id, node.token_id)
         if pair_row:
             cell = cells.pair_cell(longest)
             expectation.take_row(pair_row, cell, own_ids, row_length=NUM_SUCCESSORS, kind=PAIR)
@@ -287,16 +288,14 @@ class ReferenceDrafter:
         return evidence
 
 
-def children_of(
-    node: Node, limits: DraftLimits, bystanders: Bystanders | None
-) -> list[tuple[int, float]]:
+def children_of(node: Node, limits: DraftLimits, bystanders: Bystanders) -> list[tuple[int, float]]:
     """The children worth a row, with the probability of reaching them, not in order."""
     assert node.expectation is not None
     token_ids, shares = list(node.expectation.probabilities), node.expectation.weighed()
     if limits.foresight is not None:
         if (1.0 - sum(shares)) * node.probability < limits.min_probability:
-            bystanders = None
-        token_ids, shares = limits.foresight.reweigh(node.depth + 1, token_ids, shares, bystanders)
+            bystanders = NO_BYSTANDERS
+        token_ids, shares = reweigh(limits.foresight, node.depth + 1, token_ids, shares, bystanders)
     floor = limits.min_probability / node.probability
     return [
         (token_id, share * node.probability)
@@ -337,7 +336,7 @@ def origin(
     if not node.evidence:
         return TokenSource.RECYCLED, -1
     level, members = node.evidence[0]
-    position = level.candidates.position(members[0], node.depth - 1)
+    position = position_of(level.candidates, members[0], node.depth - 1)
     if level.is_own:
         source = request.source_at(position)
         return source, quoted_position(position) if source is TokenSource.DOCUMENT else position

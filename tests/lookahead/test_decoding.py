@@ -84,6 +84,32 @@ def test_a_drafter_that_ignores_its_limits_is_found_out(model: LoadedModel) -> N
         run(model, PROMPT, drafter=Greedy([], VOCAB_SIZE, 3), **sampled(3, 3))
 
 
+@pytest.mark.parametrize(
+    ("max_rows", "max_draft_depth", "depth"), [(6, 31, 5), (6, 3, 3), (2, 31, 1), (32, 31, 31)]
+)
+def test_a_draft_is_no_deeper_than_what_is_verified_of_it(
+    model: LoadedModel, max_rows: int, max_draft_depth: int, depth: int
+) -> None:
+    """Places were followed 31 tokens deep for trees of which five could be verified."""
+    asked: list[DraftLimits] = []
+
+    class Noting(OracleDrafter):
+        def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+            asked.append(limits)
+            return super().draft(request, limits)
+
+    decoding = DecodingConfig(
+        max_new_tokens=40,
+        max_rows=max_rows,
+        max_draft_depth=max_draft_depth,
+        strict=False,
+        adaptive=False,
+    )
+    run(model, PROMPT, drafter=Noting([], VOCAB_SIZE, 3), decoding=decoding)
+    assert (asked[0].max_width, asked[0].max_depth) == (max_rows, depth)
+    assert all(limits.max_depth < limits.max_width for limits in asked)
+
+
 @pytest.mark.parametrize("reads_rows", [False, True])
 def test_a_drafter_gets_the_rows_only_if_it_reads_them(
     model: LoadedModel, reads_rows: bool

@@ -8,6 +8,7 @@ import torch
 from lookahead.deeper_reading import read
 from lookahead.pace import Pace
 from lookahead.successors import NUM_SUCCESSORS, SuccessorTable
+from tests.lookahead.lookups import pair_successors
 from tests.lookahead.tiny_models import VOCAB_SIZE, tiny_model
 
 TEXT = [(at * 7) % 41 + 3 for at in range(30)]  # no token twice
@@ -23,7 +24,7 @@ def test_every_token_gets_what_the_model_says_at_its_place(family: str, attentio
             expected = model.hf_model(input_ids=torch.tensor([text])).logits[0]
             rows = expected.topk(NUM_SUCCESSORS).indices.tolist()
             assert [table.successors(token_id) for token_id in text] == rows
-            pairs = [table.pair_successors(*pair) for pair in pairwise(text)]
+            pairs = [pair_successors(table, *pair) for pair in pairwise(text)]
             assert pairs == rows[1:], "across batches, too"
     assert table.known_share == (len(TEXT) + len(OTHER)) / VOCAB_SIZE
 

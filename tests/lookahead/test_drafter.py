@@ -11,6 +11,7 @@ from lookahead.learned import Learned
 from lookahead.request_view import RequestView
 from lookahead.trie import Trie
 from tests.lookahead.list_of_windows import found_in, found_in_request, probabilities
+from tests.lookahead.lookups import path_to
 
 VOCAB_SIZE = 6
 TOKENS = st.lists(st.integers(0, 3), max_size=8)  # four of these are never sampled, only read
@@ -44,7 +45,7 @@ def learned_of(rows: dict[tuple[int, ...], list[int]]) -> Learned:
 def paths(tree: DraftTree) -> dict[tuple[int, ...], float]:
     """Drafted tokens from the root to each node, with the node's probability."""
     return {
-        tuple(tree.token_ids[step] for step in tree.path(node)[1:]): tree.probabilities[node]
+        tuple(tree.token_ids[step] for step in path_to(tree, node)[1:]): tree.probabilities[node]
         for node in range(1, tree.width)
     }
 
@@ -130,7 +131,7 @@ def test_what_is_added_or_forgotten_shows_in_the_next_draft() -> None:
     trie.add([1, 2])
     trie.add([1, 3])
     assert paths(drafter.draft(request_of([1]), LIMITS)).keys() == {(2,)}
-    trie.forget(1)
+    trie.forget_many([1])
     assert drafter.draft(request_of([1]), LIMITS).width == 1
 
 
@@ -270,7 +271,7 @@ def test_every_draft_keeps_its_promises(
         assert shares == sorted(shares, reverse=True)
         assert sum(shares) <= tree.probabilities[node] + 1e-9
         if node:
-            assert tree.parents[node] in tree.path(node - 1), "depth-first"
+            assert tree.parents[node] in path_to(tree, node - 1), "depth-first"
     unlimited = DraftLimits(10_000, max_depth, limits.excluded_ids)
     whole = paths(drafter.draft(request_of(token_ids), unlimited))
     best = sorted(whole.values(), reverse=True)[: max_width - 1]

@@ -10,6 +10,7 @@ from lookahead.drafter import DraftLimits, TrieDrafter
 from lookahead.foresight import Bystanders, Foresight
 from lookahead.noise import gumbel_noise
 from lookahead.request_view import RequestView
+from tests.lookahead.weighing import reweigh
 
 CONVERSATION = np.arange(3, 60)
 
@@ -33,8 +34,8 @@ def test_what_occurs_often_or_was_nearly_said_stands_by_with_more_weight() -> No
 
 def test_bystanders_share_what_the_children_leave_and_no_token_counts_twice() -> None:
     foresight, bystanders = Foresight(17, 40), Bystanders.of(CONVERSATION, {})
-    alone = foresight.reweigh(1, [3, 100], [0.3, 0.4])
-    token_ids, shares = foresight.reweigh(1, [3, 100], [0.3, 0.4], bystanders)
+    alone = reweigh(foresight, 1, [3, 100], [0.3, 0.4])
+    token_ids, shares = reweigh(foresight, 1, [3, 100], [0.3, 0.4], bystanders)
     assert alone[0] == token_ids[:2] == [3, 100]
     assert sorted(token_ids[2:]) == list(range(4, 60))
     assert sum(shares) < 1.0
@@ -44,15 +45,15 @@ def test_bystanders_share_what_the_children_leave_and_no_token_counts_twice() ->
     ]
     assert np.argsort(others).tolist() == np.argsort(shares[2:]).tolist()
     averages = [
-        sum(foresight.reweigh(depth, [3], [0.3], bystanders)[1][1:]) for depth in range(1, 400)
+        sum(reweigh(foresight, depth, [3], [0.3], bystanders)[1][1:]) for depth in range(1, 400)
     ]
     assert np.mean(averages) == pytest.approx(0.55 * 0.7, abs=0.03)
 
 
 def test_nothing_is_left_for_bystanders_of_sure_children() -> None:
     foresight, bystanders = Foresight(17, 40), Bystanders.of(CONVERSATION, {})
-    assert sum(foresight.reweigh(1, [100], [1.0], bystanders)[1][1:]) == 0.0
-    assert foresight.reweigh(1, [], [])[1] == []
+    assert sum(reweigh(foresight, 1, [100], [1.0], bystanders)[1][1:]) == 0.0
+    assert reweigh(foresight, 1, [], [])[1] == []
 
 
 def test_a_draft_has_the_loudest_token_of_the_conversation_and_learns_nothing_of_it() -> None:

@@ -14,7 +14,8 @@ from lookahead.trie import Trie
 from tests.lookahead.reference_drafter import ReferenceDrafter
 
 SOURCES = (TokenSource.PROMPT, TokenSource.OUTPUT, TokenSource.DOCUMENT)
-VOCAB_SIZE = 40
+VOCAB_SIZE = 50_000
+MAX_DEPTH = 31  # what the widest verifying forward leaves
 
 
 class World:
@@ -22,7 +23,9 @@ class World:
 
     def __init__(self, seed: int, num_kinds: int, *, with_rows: bool = True) -> None:
         self.chance = np.random.default_rng(seed)
-        self.num_kinds = num_kinds  # of tokens: few make many ties, many make rare matches
+        # Tokens that are nearly said, of which some are: few make many ties, many rare matches.
+        self.near_ids = self.chance.permutation(VOCAB_SIZE)[: max(40, num_kinds)]
+        self.ids = self.near_ids[:num_kinds]
         self.trie = Trie()
         for number in range(1, self.chance.integers(1, 12)):
             source = TokenSource.DOCUMENT if number % 3 == 0 else TokenSource.HISTORY
@@ -39,14 +42,15 @@ class World:
         self.slow = ReferenceDrafter(self.trie, own[1], masked)
         self.request = RequestView()
         for source in SOURCES:
-            self.request.append(self.text(80), source)
+            self.request.append(self.text(80 if num_kinds < 300 else 500), source)
 
     def text(self, length: int) -> list[int]:
         """Tokens with passages that return."""
-        tokens = self.chance.integers(0, self.num_kinds, length).tolist()
+        tokens = self.chance.choice(self.ids, length).tolist()
         for _ in range(length // 12):
-            begin, to = self.chance.integers(0, length - 8, 2)
-            tokens[to : to + 8] = tokens[begin : begin + 8]
+            span = int(self.chance.choice([8, 8, 8, 40]))
+            begin, to = self.chance.integers(0, length - span, 2)
+            tokens[to : to + span] = tokens[begin : begin + span]
         return [int(token) for token in tokens[: self.chance.integers(1, length + 1)]]
 
     def limits(self) -> DraftLimits:
@@ -55,8 +59,8 @@ class World:
         foresight = Foresight(int(chance.integers(1 << 40)), len(self.request))
         return DraftLimits(
             max_width=int(chance.integers(1, 70)),
-            max_depth=int(chance.integers(0, 20)),
-            excluded_ids=frozenset(chance.integers(0, self.num_kinds, 2).tolist()),
+            max_depth=int(chance.integers(0, MAX_DEPTH + 1)),
+            excluded_ids=frozenset(chance.choice(self.ids, 2).tolist()),
             min_probability=float(chance.choice([0.004, 1e-4, 0.05])),
             foresight=foresight if chance.random() < 0.5 else None,
         )
@@ -65,7 +69,7 @@ class World:
         """Say something, often what was drafted, and let both drafters learn."""
         chance = self.chance
         top_ids = np.array(
-            [chance.permutation(VOCAB_SIZE)[:8] for _ in range(draft.width)], np.int32
+            [chance.permutation(self.near_ids)[:8] for _ in range(draft.width)], np.int32
         )
         top_ids[chance.random(draft.width) < 0.2] = -1
         top_ids[chance.random(draft.width) < 0.2, 5:] = -1
@@ -74,7 +78,7 @@ class World:
             node = int(chance.choice(children))
             accepted.append(node)
         said = [draft.token_ids[node] for node in accepted]
-        said.append(int(chance.integers(0, self.num_kinds)))
+        said.append(int(chance.choice(self.ids)))
         self.request.append(said, TokenSource.OUTPUT)
         for drafter in (self.fast, self.slow):
             drafter.observe(draft, accepted, top_ids)
@@ -89,7 +93,7 @@ def assert_same(fast: DraftTree, slow: DraftTree) -> None:
     assert fast.probabilities == pytest.approx(slow.probabilities, rel=1e-12, abs=0)
 
 
-@given(st.integers(0, 1 << 32), st.sampled_from([2, 3, 6, 20, VOCAB_SIZE]), st.booleans())
+@given(st.integers(0, 1 << 32), st.sampled_from([2, 3, 6, 20, 40, 300, 4_000]), st.booleans())
 @settings(deadline=None)
 def test_drafts_and_what_is_learned_from_them_are_those_of_the_slow_truth(
     seed: int, num_kinds: int, with_rows: bool

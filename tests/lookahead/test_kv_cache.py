@@ -53,4 +53,5 @@ def test_growth_keeps_what_was_there_and_stays_within_the_cap() -> None:
             cache.update(rows(*values), -rows(*values), layer)
     for layer in range(2):
         assert contents(cache, layer)[0] == list(range(600))
-    assert cache.num_bytes == 2 * 2 * 2 * 600 * 4 * 4  # layers, K and V, heads, slots, dim, bytes
+    assert cache._buffer is not None
+    assert cache._buffer.nbytes == 2 * 2 * 2 * 600 * 4 * 4  # layers, K, V, heads, slots, dim, bytes

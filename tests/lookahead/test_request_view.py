@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lookahead.draft import TokenSource
 from lookahead.request_view import RequestView
 from tests.lookahead.list_of_windows import found_in_request
+from tests.lookahead.lookups import position_of
 
 PROMPT, OUTPUT, DOCUMENT = TokenSource.PROMPT, TokenSource.OUTPUT, TokenSource.DOCUMENT
 
@@ -41,7 +42,7 @@ def test_finds_what_a_list_of_windows_finds_after_any_changes(
         assert len(places) == len(expected)
         for candidate, window in enumerate(windows):
             for step, token in enumerate(window):
-                assert tokens[found.position(candidate, step)] == token
+                assert tokens[position_of(found, candidate, step)] == token
 
 
 def test_longest_matches_come_first_and_of_equal_ones_the_latest() -> None:

@@ -21,6 +21,7 @@ from lookahead.config import SamplingConfig
 from lookahead.errors import InvalidRequestError
 from lookahead.foresight import Foresight
 from lookahead.sampling import TokenSampler, likeliest
+from tests.lookahead.weighing import reweigh
 
 pytestmark = pytest.mark.tiny
 
@@ -297,14 +298,14 @@ def test_foresight_is_of_the_same_noise() -> None:
     hits = surest_hits = 0
     for depth in range(1, 200):
         chosen = sampler.choose(LOGITS, committed(39 + depth))
-        _, believed = believing.reweigh(depth, range(5), prior)
+        _, believed = reweigh(believing, depth, range(5), prior)
         hits += max(range(5), key=believed.__getitem__) == chosen
-        _, reweighed = foresight.reweigh(depth, range(5), prior)
+        _, reweighed = reweigh(foresight, depth, range(5), prior)
         assert sum(reweighed) == pytest.approx(1.0)
         surest_hits += max(range(5), key=reweighed.__getitem__) == chosen
     assert hits > 195  # the prior alone has 0.5 of 199
     assert surest_hits > 130
-    assert sum(foresight.reweigh(3, [1, 4], [0.2, 0.3])[1]) < 1.0
+    assert sum(reweigh(foresight, 3, [1, 4], [0.2, 0.3])[1]) < 1.0
 
 
 @pytest.mark.parametrize(
@@ -329,6 +330,6 @@ def test_noise_weighs_less_where_it_decides_less() -> None:
     def moved(temperature: float) -> float:
         foresight = TokenSampler(SamplingConfig(temperature, 17), 5).foresight(40)
         assert foresight is not None
-        return abs(foresight.reweigh(1, [1, 2], [0.4, 0.4])[1][0] - 0.4)
+        return abs(reweigh(foresight, 1, [1, 2], [0.4, 0.4])[1][0] - 0.4)
 
     assert 0 < moved(0.1) < moved(0.4) < moved(0.8) == moved(1.5)

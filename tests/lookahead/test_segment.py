@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lookahead import blob
 from lookahead.candidates import MATCH_LENGTHS
-from lookahead.compiled import find_ranges
 from lookahead.draft import TokenSource
+from lookahead.searching import find_ranges
 from lookahead.segment import HEADER, MERGE_DEPTH, Merge, Segment, SegmentFormatError
 from lookahead.token_log import MAX_TOKEN_ID, TokenLog, as_words
 

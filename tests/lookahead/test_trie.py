@@ -100,7 +100,7 @@ class TrieMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
         for sequence_id in self.some(data, max_size=1):
-            self.trie.forget(sequence_id)
+            self.trie.forget_many([sequence_id])
             self.drop({sequence_id})
 
     @rule(data=st.data())
@@ -287,7 +287,7 @@ def test_a_merge_that_is_overtaken_by_forgetting_does_not_bring_anything_back() 
     trie.add([1, 2] * 50_000)
     secret = trie.add([1, 3] * 50_000)
     assert trie.merge(num_entries=1_000), "not done with one piece"
-    trie.forget(secret)
+    trie.forget_many([secret])
     for _ in range(5):  # as often as it would take to end it
         trie.merge()
     assert trie.sequence_ids == {1}
@@ -306,7 +306,7 @@ def test_what_is_hidden_is_not_drafted_from_until_it_is_restored() -> None:
         assert found_by(trie, [1]) == {(kept, 1): (1, (2,)), (hidden, 1): (1, (3,))}
         trie.seal()
     trie.hide([hidden])
-    trie.forget(hidden)
+    trie.forget_many([hidden])
     trie.add([1, 4], sequence_id=hidden)
     assert found_by(trie, [1])[(hidden, 1)] == (1, (4,)), "another sequence, not hidden"
     for refused in (trie.hide, trie.restore):
@@ -363,7 +363,7 @@ def test_a_log_position_keeps_its_meaning_through_seal_and_forget() -> None:
     located = trie.locate(place)
     assert (located.sequence_id, located.offset) == (second, 1)
     trie.seal()
-    trie.forget(first)
+    trie.forget_many([first])
     trie.add([9])
     while trie.merge():
         pass
@@ -382,7 +382,7 @@ def test_forgetting_is_at_once_and_leaves_no_token_in_the_stored_bytes(sealed: b
     if sealed:
         trie.seal()
     old = trie.snapshot
-    trie.forget(secret)
+    trie.forget_many([secret])
     assert found_by(trie, [1]) == {(43, 1): (1, (3,))}
     assert len(old.candidates(np.array([1]), 1, old.edges_of(())).positions) == 2
     trie.seal()
@@ -390,7 +390,7 @@ def test_forgetting_is_at_once_and_leaves_no_token_in_the_stored_bytes(sealed: b
         assert not np.isin(segment.log.words, [77_777, 77_778]).any()
         assert segment._is_consistent()
     with pytest.raises(KeyError, match="42"):
-        trie.forget(secret)
+        trie.forget_many([secret])
     with pytest.raises(KeyError, match="42"):
         trie.forget_many([secret, 43])
     assert trie.sequence_ids == {43}
@@ -420,7 +420,7 @@ def test_an_id_that_the_trie_gives_was_never_used_before() -> None:
     """Looking for a free one among all ids took longer with every sequence."""
     trie = Trie()
     trie.add([1, 2], sequence_id=7)
-    trie.forget(trie.add([3]))
+    trie.forget_many([trie.add([3])])
     assert trie.add([4]) == 9, "8 was somebody's, and may stand in a draft"
     trie.seal()
     assert Trie.from_segments(trie.segments).add([5]) == 10
@@ -463,7 +463,7 @@ def test_readers_need_no_lock_while_a_writer_adds_forgets_and_seals() -> None:
             sequence_id = trie.add([1, 2, 3, 1, 2, 4])
             trie.seal()
             trie.add([1, 2, 5])
-            trie.forget(sequence_id)
+            trie.forget_many([sequence_id])
 
     writer = threading.Thread(target=write)
     writer.start()

@@ -8,6 +8,7 @@ from lookahead.draft import DraftTree, TokenSource
 from lookahead.drafter import DraftLimits
 from lookahead.drafters import Learner
 from lookahead.request_view import RequestView
+from tests.lookahead.lookups import path_to
 
 LIMITS = DraftLimits(max_width=16, max_depth=12)
 
@@ -42,5 +43,6 @@ def first_branch(tree: DraftTree) -> list[int]:
 def paths(tree: DraftTree) -> set[tuple[int, ...]]:
     """Drafted tokens from the root to each node, root excluded."""
     return {
-        tuple(tree.token_ids[step] for step in tree.path(node)[1:]) for node in range(1, tree.width)
+        tuple(tree.token_ids[step] for step in path_to(tree, node)[1:])
+        for node in range(1, tree.width)
     }

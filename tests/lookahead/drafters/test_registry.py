@@ -15,6 +15,7 @@ from lookahead.request_view import RequestView
 from lookahead.trie import Trie
 from lookahead.verify import accept
 from tests.lookahead.drafters.streams import LIMITS, drafted, paths, request_of, top_ids_of
+from tests.lookahead.lookups import path_to
 
 VOCAB_SIZE = 5
 TOKENS = st.lists(st.integers(0, VOCAB_SIZE - 1), min_size=1, max_size=14)
@@ -83,7 +84,7 @@ def test_every_draft_keeps_to_its_limits(
             assert tree.parents[0] == -1
             assert len(paths(tree)) == tree.width - 1, "siblings differ"
             for node in range(1, tree.width):
-                assert tree.parents[node] in tree.path(node - 1), "depth-first"
+                assert tree.parents[node] in path_to(tree, node - 1), "depth-first"
                 assert 0 < tree.probabilities[node] <= tree.probabilities[tree.parents[node]]
         if with_history:
             drafter.remember([*prompt, *answer])
