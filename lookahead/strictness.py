@@ -12,7 +12,7 @@ from lookahead.adapter import ModelAdapter, StrictAttention
 from lookahead.attention_probe import cascade_is_exact, fold_is_exact
 from lookahead.cascade_attention import CascadeAttention
 from lookahead.path_attention import PathAttention
-from lookahead.self_test import RowClasses, find_row_classes, follows_stock
+from lookahead.self_test import RowClasses, cheapest_row_count, find_row_classes, follows_stock
 
 __all__ = ["Strictness", "find_strictness"]
 
@@ -22,7 +22,8 @@ class Strictness:
     """How strict mode is kept.
 
     Args:
-        row_class: row counts to decode with, ascending; empty: strict mode is not possible.
+        row_class: row counts to decode with, ascending, without those that cost more than a larger
+            one; empty: strict mode is not possible.
         attention: kind of the attention over a tree, "path" or "cascade"; empty: not possible.
         is_stock: whether the greedy text is that of the library's own `generate()`.
         problem: why it is not possible, in a sentence; empty where it is.
@@ -73,8 +74,12 @@ def find_strictness(
     members = classes.best(max_rows)
     if not members:
         return Strictness(problem="No two row counts give the same bits on this machine.")
+    fewest = _fewest_rows(
+        adapter, vocab_size, members, f"fewest_rows:{attention.kind}:{fingerprint}", known
+    )
     is_stock = attention.kind == "path" and members[0] == 1 and classes.matches_stock
-    return Strictness(members, attention.kind, is_stock and has_stock_weights)
+    worth_running = tuple(rows for rows in members if rows >= fewest)
+    return Strictness(worth_running, attention.kind, is_stock and has_stock_weights)
 
 
 def _attention(
@@ -118,3 +123,18 @@ def _row_classes(
     classes = find_row_classes(adapter, vocab_size, report)
     facts[key] = classes.to_json()
     return classes
+
+
+def _fewest_rows(
+    adapter: ModelAdapter,
+    vocab_size: int,
+    row_class: tuple[int, ...],
+    key: str,
+    facts: MutableMapping[str, str],
+) -> int:
+    """Rows that a step is padded to, whatever it verifies; measured where that is a processor's."""
+    if adapter.device.type != "cpu":
+        return row_class[0]
+    if facts.get(key, "") not in map(str, row_class):
+        facts[key] = str(cheapest_row_count(adapter, vocab_size, row_class))
+    return int(facts[key])

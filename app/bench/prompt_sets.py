@@ -56,14 +56,16 @@ class PromptSet:
 
     def of(self, categories: Sequence[str]) -> "PromptSet":
         """The prompts of some categories alone; of none: all. Raises PromptSetError."""
-        unknown = [category for category in categories if category not in self.categories]
-        if unknown:
-            raise PromptSetError(
-                f"{self.name} has no category {unknown[0]!r}. Choose of: "
-                f"{', '.join(self.categories)}."
-            )
+        if not categories:
+            return self
+        known = list(dict.fromkeys(prompt.category for prompt in self.prompts))
+        for category in categories:
+            if category not in known:
+                raise PromptSetError(
+                    f"{self.name} has no category {category!r}. Choose of: {', '.join(known)}."
+                )
         chosen = tuple(prompt for prompt in self.prompts if prompt.category in categories)
-        return PromptSet(self.name, self.sha256, chosen) if categories else self
+        return PromptSet(self.name, self.sha256, chosen)
 
     def of_several_turns(self) -> "PromptSet":
         """The conversations alone."""

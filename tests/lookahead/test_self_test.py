@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 import torch
 
+import lookahead.self_test as module
 from lookahead.adapter import ModelAdapter
-from lookahead.self_test import RowClasses, find_row_classes, row_cost_ratio, tree_error
+from lookahead.self_test import (
+    RowClasses,
+    cheapest_row_count,
+    find_row_classes,
+    row_cost_ratio,
+    tree_error,
+)
 from lookahead.strictness import Strictness, find_strictness
 from tests.lookahead.tiny_models import VOCAB_SIZE, tiny_model
 
@@ -116,8 +123,49 @@ def test_weights_laid_out_with_other_bits_are_never_taken_for_the_librarys(
     assert strictness.is_stock is has_stock_weights
 
 
-@pytest.fixture(scope="module")
-def measured() -> tuple[Strictness, dict[str, str]]:
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({2: 36.0, 3: 34.0, 4: 32.0, 8: 39.0}, 4),
+        ({2: 32.9, 3: 34.0, 4: 32.0, 8: 39.0}, 2),  # next to no more
+        ({2: 20.0, 3: 34.0, 4: 32.0, 8: 39.0}, 2),
+    ],
+)
+def test_a_step_is_padded_to_the_rows_that_cost_least(
+    monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], expected: int
+) -> None:
+    row_class = (2, 3, 4, 8, 16, 32)
+    monkeypatch.setattr(module, "_processor_seconds", lambda *_: seconds)
+    assert cheapest_row_count(tiny_model("llama").adapter, VOCAB_SIZE, row_class) == expected
+    monkeypatch.setattr(module, "_processor_seconds", lambda cache, counts, _: {16: 1.0})
+    assert cheapest_row_count(tiny_model("llama").adapter, VOCAB_SIZE, (16, 32)) == 16
+
+
+@pytest.mark.parametrize("known", [None, "4", "7", "many"])
+def test_rows_that_cost_more_than_a_larger_count_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, known: str | None
+) -> None:
+    found = {"follows_stock": True, "cascade_is_exact": False, "cheapest_row_count": 4}
+    found["find_row_classes"] = RowClasses(((1, 2, 4, 8),), matches_stock=True)
+    for name, answer in found.items():
+        monkeypatch.setattr(f"lookahead.strictness.{name}", lambda *_, answer=answer: answer)
+    facts = {} if known is None else {"fewest_rows:path:here": known}
+    adapter = ModelAdapter(tiny_model("llama").hf_model)
+    strictness = find_strictness(adapter, VOCAB_SIZE, 8, fingerprint="here", facts=facts)
+    assert strictness.row_class == (4, 8)
+    assert strictness.is_stock, "four rows have the bits of one"
+    assert facts["fewest_rows:path:here"] == "4"
+
+
+@pytest.fixture
+def without_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "lookahead.strictness.cheapest_row_count", lambda _, __, row_class: row_class[0]
+    )
+
+
+@pytest.fixture
+def measured(without_clock: None) -> tuple[Strictness, dict[str, str]]:
     facts: dict[str, str] = {}
     sound = find_strictness(
         tiny_model("llama").adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts
