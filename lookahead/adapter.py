@@ -89,11 +89,17 @@ class ModelAdapter:
         return int(self._config.num_hidden_layers)
 
     @property
+    def query_group_length(self) -> int:
+        """Query heads that share a key head."""
+        query_heads = int(self._config.num_attention_heads)
+        return query_heads // (getattr(self._config, "num_key_value_heads", None) or query_heads)
+
+    @property
     def has_sliding_window(self) -> bool:
         """Whether some layer sees a window of the context only."""
         return any(window is not None for window in self._windows.values())
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def prefill(self, token_ids: Sequence[int], cache: Cache, start: int) -> torch.Tensor:
         """Append `token_ids` to the `start` tokens in `cache` by the library's own call.
 
@@ -110,7 +116,7 @@ class ModelAdapter:
         logits: torch.Tensor = output.logits[0, -1]
         return logits
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def verify(
         self,
         token_ids: Sequence[int],

@@ -104,7 +104,7 @@ def _is_same_alone(
     heads: _Heads, context_length: int, parents: Sequence[int], generator: torch.Generator
 ) -> bool:
     """Whether each node has the bits that it has as the only one behind its committed path."""
-    attention = CascadeAttention(heads.dtype)
+    attention = CascadeAttention(heads.dtype, heads.query // heads.key)
     module = torch.nn.Module()
     width = len(parents)
     query = torch.cat([heads.random(1, generator)[0] for _ in parents], dim=2)

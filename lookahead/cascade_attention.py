@@ -2,9 +2,11 @@
 
 The keys of a node are split at a place that its position alone decides. Those before it belong to
 the committed context: all nodes of the tree attend to them in one call. The few behind it, its own
-ancestors among them, are gathered in the order of its path and padded to a fixed number, so that
-every node has a call of one shape to itself. The two are merged by their log-sum-exps, as cascade
-inference and split-KV decoding do. A tree costs little more than one masked call over it.
+ancestors among them, are gathered in the order of its path and padded to a fixed number: each node
+finds each of its keys in a slot that the position alone decides. A few nodes, each the child of the
+one before, share what is gathered, and what lies behind a node is masked. The two blocks are merged
+by their log-sum-exps, as cascade inference and split-KV decoding do. A tree costs little more than
+one masked call over it.
 
 Plain decoding in this mode runs the same two blocks: its bits are those of our own plain loop, not
 of the library's one-row kernel; `path_attention.py` has those, at the price of a call a node.
@@ -26,7 +28,7 @@ _STRIDE = 32  # positions from one splitting place to the next
 MAX_DEPTH = _STRIDE - 1  # of a node: its splitting place must lie within the context
 _TAIL_LENGTH = 2 * _STRIDE  # keys behind the splitting place, padding included
 _ROW_MULTIPLE = 4  # query heads of one key head are padded to it
-_VECTOR_LENGTH = 32  # elements that a vectorised loop takes at once, or a divisor of it
+_MAX_RUN_LENGTH = 4  # nodes that share gathered keys: a run is padded to the longest one's rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,19 @@ class Block:
     Args:
         nodes: their indexes; a slice where they are all.
         split: slots before it are attended to in one call.
-        slots: [num_nodes × 64] slots of the keys behind it, a node's path in order.
-        mask: [num_nodes, 1, 1, 64] additive: 0 for a key of the node's own, else -inf.
+        slots: [num_runs, 64] slots of the keys behind it, a run's path in order.
+        run_rows: [num_runs × longest run] which of the nodes each row of the runs is, the last of a
+            shorter run once more; None: the nodes in order.
+        places: [num_nodes] in which of these rows each node is; None: in order.
+        mask: [num_runs, 1, rows, 64] additive: 0 for a key of the row's node, else -inf; each node
+            has as many rows as a key head has query heads, padded.
     """
 
     nodes: torch.Tensor | slice
     split: int
     slots: torch.Tensor
+    run_rows: torch.Tensor | None
+    places: torch.Tensor | None
     mask: torch.Tensor
 
 
@@ -66,12 +74,14 @@ class CascadeAttention:
 
     Args:
         dtype: of the model.
+        group_length: query heads of one key head.
     """
 
     kind: ClassVar[str] = "cascade"
     name: ClassVar[str] = f"lookahead_{kind}"
 
     dtype: torch.dtype
+    group_length: int
 
     def register(self) -> None:
         """Tell the library of it. No mask function has that name, so the library builds no mask."""
@@ -111,13 +121,46 @@ class CascadeAttention:
         paths: list[list[int]],
         context_length: int,
     ) -> Block:
+        runs = _runs(paths)
+        longest = max(map(len, runs))
+        rows = [run[min(at, len(run) - 1)] for run in runs for at in range(longest)]
+        places = {node: at for at, node in reversed(list(enumerate(rows)))}
+        is_in_order = rows == list(range(len(paths)))
         committed = range(split, context_length)
-        tails = [[*committed, *(context_length + node for node in path)] for path in paths]
+        tails = [[*committed, *(context_length + node for node in paths[run[-1]])] for run in runs]
         padded = [tail + [split] * (_TAIL_LENGTH - len(tail)) for tail in tails]
-        lengths = torch.tensor([len(tail) for tail in tails])
-        is_padding = torch.arange(_TAIL_LENGTH) >= lengths[:, None]
-        mask = torch.zeros(is_padding.shape, dtype=self.dtype).masked_fill_(is_padding, -torch.inf)
-        return Block(nodes, split, torch.tensor(padded).flatten(), mask[:, None, None])
+        lengths = torch.tensor([len(committed) + len(paths[node]) for node in rows])
+        is_hidden = torch.arange(_TAIL_LENGTH) >= lengths[:, None]
+        mask = torch.zeros(is_hidden.shape, dtype=self.dtype).masked_fill_(is_hidden, -torch.inf)
+        return Block(
+            nodes,
+            split,
+            slots=torch.tensor(padded),
+            run_rows=None if is_in_order else torch.tensor(rows),
+            places=None if is_in_order else torch.tensor([places[at] for at in range(len(paths))]),
+            mask=mask.repeat_interleave(_padded(self.group_length), 0).view(
+                len(runs), 1, -1, _TAIL_LENGTH
+            ),
+        )
+
+
+def _runs(paths: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Indexes of paths, each by one node longer than the one before it; in ascending order."""
+    runs: list[list[int]] = []
+    ends: dict[tuple[int, ...], list[int]] = {}  # path → the run that ends with it
+    for index, path in enumerate(paths):
+        run = ends.pop(tuple(path[:-1]), None)
+        if run is None or len(run) == _MAX_RUN_LENGTH:
+            run = []
+            runs.append(run)
+        run.append(index)
+        ends[tuple(path)] = run
+    return runs
+
+
+def _padded(group_length: int) -> int:
+    """Rows of a node: the query heads of a key head, and padding."""
+    return -(-group_length // _ROW_MULTIPLE) * _ROW_MULTIPLE
 
 
 def cascade_attention(
@@ -160,36 +203,54 @@ def _attend(
     heads, num_nodes, dim = query.shape
     kv_heads = key.shape[1]
     group = heads // kv_heads
-    rows = -(-group // _ROW_MULTIPLE) * _ROW_MULTIPLE
-    grouped = query.reshape(kv_heads, group, num_nodes, dim).transpose(1, 2)
+    rows = _padded(group)
+    grouped = query.view(kv_heads, group, num_nodes, dim).transpose(1, 2)
     padded = pad(grouped, (0, 0, 0, rows - group))  # [kv_heads, nodes, rows, dim]
-    tail_keys, tail_values = (
-        states[0]
-        .index_select(1, block.slots)
-        .view(kv_heads, num_nodes, _TAIL_LENGTH, dim)
-        .transpose(0, 1)
-        for states in (key, value)
-    )
+    in_runs = padded if block.run_rows is None else padded.index_select(1, block.run_rows)
+    memory_rows = _memory_rows(key, block.slots)
     tail, tail_weight = attend(
-        padded.transpose(0, 1), tail_keys, tail_values, attn_mask=block.mask, scale=scaling
+        in_runs.view(kv_heads, len(block.slots), -1, dim).transpose(0, 1),
+        _gathered(key, memory_rows),
+        _gathered(value, memory_rows),
+        attn_mask=block.mask,
+        scale=scaling,
     )
+    tail, tail_weight = (
+        by_row if block.places is None else by_row.index_select(0, block.places)
+        for by_row in (_by_node(tail, rows), _by_node(tail_weight, rows))
+    )  # [nodes, rows, kv_heads, dim] and [nodes, rows, kv_heads]
     if block.split:
         context, context_weight = attend(
-            padded.reshape(1, kv_heads, num_nodes * rows, dim),
+            padded.view(1, kv_heads, num_nodes * rows, dim),
             key[:, :, : block.split],
             value[:, :, : block.split],
             scale=scaling,
         )
-        context = context.view(kv_heads, num_nodes, rows, dim).transpose(0, 1)
-        context_weight = context_weight.view(kv_heads, num_nodes, rows).transpose(0, 1)
-        share = _sigmoid(context_weight - tail_weight)[..., None]
-        tail = (context * share + tail * (1 - share)).to(query.dtype)
-    attended: torch.Tensor = tail[:, :, :group].reshape(num_nodes, heads, dim)
+        # Two numbers a softmax, so that each has the same code however many there are.
+        weights = torch.stack((_by_node(context_weight, rows), tail_weight), dim=-1)
+        context_share, tail_share = weights.softmax(dim=-1)[..., None].unbind(dim=-2)
+        context = _by_node(context, rows)
+        tail = (context * context_share + tail * tail_share).to(query.dtype)
+    attended: torch.Tensor = tail[:, :group].transpose(1, 2).reshape(num_nodes, heads, dim)
     return attended
 
 
-def _sigmoid(numbers: torch.Tensor) -> torch.Tensor:
-    """Elementwise, each by the vectorised code: the rest of an odd number is done by other code."""
-    flat = numbers.reshape(-1)
-    padded = pad(flat, (0, -len(flat) % _VECTOR_LENGTH))
-    return torch.sigmoid(padded)[: len(flat)].view(numbers.shape)
+def _by_node(states: torch.Tensor, rows: int) -> torch.Tensor:
+    """`[runs, kv_heads, rows of all nodes, …]` as `[nodes, rows, kv_heads, …]`."""
+    return states.transpose(1, 2).reshape(-1, rows, states.shape[1], *states.shape[3:])
+
+
+def _memory_rows(states: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    """`[runs, kv_heads, 64]` where `[runs, 64]` slots of a cache lie in the memory of all heads."""
+    head_stride = states.stride(1) // states.stride(2)  # slots from one head to the next
+    starts = torch.arange(0, states.shape[1] * head_stride, head_stride)
+    return slots[:, None] + starts[:, None]
+
+
+def _gathered(states: torch.Tensor, memory_rows: torch.Tensor) -> torch.Tensor:
+    """`[runs, kv_heads, 64, dim]` the keys or values in these rows of a cache's memory."""
+    _, kv_heads, length, dim = states.shape
+    head_stride = states.stride(1) // dim
+    assert states.stride()[1:] == (head_stride * dim, dim, 1), "a head's keys lie in a row"
+    memory = states.as_strided(((kv_heads - 1) * head_stride + length, dim), (dim, 1))
+    return memory.index_select(0, memory_rows.view(-1)).view(*memory_rows.shape, dim)

@@ -132,6 +132,7 @@ class _Mode:
         prior = CostPrior.of(
             is_cpu=model.device.type == "cpu",
             is_wide=model.dtype.itemsize >= 4,
+            is_packed=model.is_packed,
             attention=attention,
         )
         return step_costs.curve(attention or "flexible", prior)

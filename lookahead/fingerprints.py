@@ -13,6 +13,8 @@ import torch
 import transformers
 from transformers import PreTrainedTokenizerBase
 
+from lookahead.packed_weights import Packing
+
 __all__ = [
     "model_fingerprint",
     "runtime_fingerprint",
@@ -59,7 +61,9 @@ def model_fingerprint(weights: str, dtype: torch.dtype) -> str:
     return hashlib.sha256(f"{weights} | {dtype}".encode()).hexdigest()[:16]
 
 
-def runtime_fingerprint(weights: str, dtype: torch.dtype, device: torch.device) -> str:
+def runtime_fingerprint(
+    weights: str, dtype: torch.dtype, device: torch.device, packing: Packing = Packing.NONE
+) -> str:
     """What decides bits and speed of a forward besides its input."""
     processor = (
         torch.cuda.get_device_name(device)
@@ -74,6 +78,7 @@ def runtime_fingerprint(weights: str, dtype: torch.dtype, device: torch.device) 
         torch.get_num_threads(),
         torch.__version__,
         transformers.__version__,
+        *(() if packing is Packing.NONE else (packing.value,)),
     )
     return hashlib.sha256(" | ".join(map(str, parts)).encode()).hexdigest()[:16]
 

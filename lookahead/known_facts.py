@@ -1,45 +1,50 @@
 """Measurements of models on this machine, kept in one small JSON file in the cache folder.
 
-What the loader uses where its caller brings no place of its own. The file can be deleted at any
-time: what is missing is measured anew. Imports no torch.
+The one place for them, whatever data folder the app works with. The file can be deleted at any
+time: what is missing is measured anew. Knows nothing of what the values mean; imports no torch.
+Made by the loader, by the app's engine and by the benchmark of drafters.
 """
 
 import contextlib
 import json
-import os
-import tempfile
-from collections.abc import Iterator, MutableMapping
+import re
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
+
+from filelock import FileLock
 
 from lookahead.embedded_model import default_cache_dir
 
 __all__ = ["KnownFacts"]
 
+_LOCK_SECONDS = 10.0  # another program holds it for milliseconds
+# Row classes without their attention, and a ratio taken from the clock on the wall.
+_READ_BY_NOTHING = re.compile(r"row_classes:[^:]*$|row_cost_ratio:")
+
 
 class KnownFacts(MutableMapping[str, str]):
-    """Facts by name, written through; an unreadable file counts as empty.
+    """Facts by name, written through; a file that cannot be read counts as empty.
+
+    Several programs may write: each changes single facts of what the file holds by then.
 
     Args:
-        path: the file; None: `facts.json` in the user's cache folder.
+        cache_dir: the folder of the file `facts.json`; None: the user's cache folder.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path or default_cache_dir() / "facts.json"
-        self._facts: dict[str, str] = {}
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            known = json.loads(self._path.read_text(encoding="utf-8"))
-            self._facts = {str(key): str(value) for key, value in known.items()}
+    def __init__(self, cache_dir: Path | None = None) -> None:
+        self._path = (cache_dir or default_cache_dir()) / "facts.json"
+        self._facts = self._read()
 
     def __getitem__(self, key: str) -> str:
         return self._facts[key]
 
     def __setitem__(self, key: str, value: str) -> None:
         self._facts[key] = value
-        self._write()
+        self._change(lambda facts: facts.update({key: value}))
 
     def __delitem__(self, key: str) -> None:
         del self._facts[key]
-        self._write()
+        self._change(lambda facts: facts.pop(key, None))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
@@ -47,11 +52,26 @@ class KnownFacts(MutableMapping[str, str]):
     def __len__(self) -> int:
         return len(self._facts)
 
-    def _write(self) -> None:
-        """A temporary name, then a rename; where nothing can be written, facts last for the run."""
-        with contextlib.suppress(OSError):
+    def _read(self) -> dict[str, str]:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            known = json.loads(self._path.read_text(encoding="utf-8"))
+            return {
+                key: str(value) for key, value in known.items() if not _READ_BY_NOTHING.match(key)
+            }
+        return {}
+
+    def _change(self, change: Callable[[dict[str, str]], object]) -> None:
+        """Read again, change, write under another name, rename; nobody else writes meanwhile.
+
+        Where nothing can be written, facts last for the run.
+        """
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._path.parent, prefix="facts-")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(self._facts, file, indent=1)
-            Path(temporary).replace(self._path)
+            with contextlib.suppress(NotImplementedError):  # the file system knows no locks
+                stack.enter_context(FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS))
+            facts = self._facts | self._read()
+            change(facts)
+            partial = self._path.with_suffix(".partial")
+            partial.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+            partial.replace(self._path)
+            self._facts = facts

@@ -91,6 +91,7 @@ class KVCache(Cache):
         for layer in self._windows:
             layer.length = min(layer.length, length)
 
+    @torch.inference_mode()
     def keep(self, length: int, slots: list[int]) -> None:
         """Keep the first `length` slots and then `slots`, in that order; drop the rest.
 

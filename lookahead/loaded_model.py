@@ -24,7 +24,8 @@ class LoadedModel:
     """A model ready to decode.
 
     Attributes:
-        hf_model: the stock library model; its own `generate()` is untouched.
+        hf_model: the library's model. Its own `generate()` works as ever: where its layers are
+            packed, to the same bits, or up to rounding where strict mode cannot have those bits.
         tokenizer: the library's tokenizer; None for a wrapped model.
         path: folder of the weights.
         name: what the caller asked for.
@@ -38,6 +39,7 @@ class LoadedModel:
         tokenizer_fingerprint: models with the same one can share a Trie.
         vocab_size: number of logits.
         learned: what drafting has learned about this model.
+        is_packed: the weights are laid out for the CPU's kernels.
     """
 
     hf_model: PreTrainedModel
@@ -55,6 +57,7 @@ class LoadedModel:
     tokenizer_fingerprint: str
     vocab_size: int
     learned: Learned
+    is_packed: bool = False
 
     @property
     def device(self) -> torch.device:

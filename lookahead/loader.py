@@ -35,6 +35,7 @@ from lookahead.known_facts import KnownFacts
 from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
 from lookahead.model_source import Report, prepare_model
+from lookahead.packed_weights import Packing, pack_weights
 from lookahead.self_test import row_cost_ratio, tree_error
 from lookahead.strictness import find_strictness
 
@@ -67,6 +68,7 @@ def load_model(
     strict: bool | None = None,
     context_length: int | None = None,
     attention: str | None = None,
+    packed: bool = True,
     report: Report | None = None,
     facts: MutableMapping[str, str] | None = None,
 ) -> LoadedModel:
@@ -81,6 +83,7 @@ def load_model(
         context_length: tokens of context at most; None: all the model has.
         attention: the library's attention, "sdpa" or "eager"; None: what it prefers. Strict mode
             needs "sdpa".
+        packed: on a CPU, lay the weights out for its kernels where that is possible.
         report: told in sentences what takes long.
         facts: where measurements are found and kept; None: a file in the cache folder.
 
@@ -101,14 +104,21 @@ def load_model(
     hf_model = _load_weights(
         path, chosen_device, dtype, attention=attention, weights=weights, facts=facts
     )
+    is_packable = packed and chosen_device.type == "cpu"
+    packing = pack_weights(hf_model) if is_packable else Packing.NONE
     model = _describe(hf_model, tokenizer, path, str(name), context_length)
-    fingerprint = runtime_fingerprint(weights, model.dtype, chosen_device)
+    fingerprint = runtime_fingerprint(weights, model.dtype, chosen_device, packing)
     model = replace(
         model,
         fingerprint=fingerprint,
+        is_packed=packing is not Packing.NONE,
         model_fingerprint=model_fingerprint(weights, model.dtype),
         find_strictness=partial(
-            find_strictness, fingerprint=fingerprint, facts=facts, report=report
+            find_strictness,
+            has_stock_weights=packing is not Packing.OTHER_BITS,
+            fingerprint=fingerprint,
+            facts=facts,
+            report=report,
         ),
     )
     return _choose_mode(model, strict, report)

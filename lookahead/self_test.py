@@ -4,6 +4,7 @@ Every answer depends on weights, dtype, device, threads and library versions, so
 the loaded model and remembered by the loader under those. Nothing here decodes text.
 """
 
+import copy
 import json
 import math
 import time
@@ -18,6 +19,7 @@ from lookahead.kv_cache import Cache, KVCache, new_stock_cache
 __all__ = [
     "MAX_PROBED_ROWS",
     "RowClasses",
+    "cheapest_row_count",
     "find_row_classes",
     "follows_stock",
     "row_cost_ratio",
@@ -26,7 +28,9 @@ __all__ = [
 
 MAX_PROBED_ROWS = 32
 _CONTEXT_LENGTH = 96  # so long that cascade attention has both of its blocks
-_TIMED_ROUNDS = 15
+_TIMED_ROUNDS = 12
+_MOST_PADDED_ROWS = 8  # of a plain step
+_NEXT_TO_NOTHING = 1.03  # times the cheapest
 _MIN_COMPARED_TOKENS = 16  # of the pool of 32, at every row count
 _FEWEST_ROWS = 4
 
@@ -100,9 +104,9 @@ def find_row_classes(
                 members.append(num_rows)
                 break
         else:
-            whole = _logits_by_token(adapter, cache, pool, num_rows)
-            if whole is not None:
-                classes.append(([num_rows], whole))
+            rest = _logits_by_token(adapter, cache, pool[num_tokens:], num_rows)
+            if rest is not None:
+                classes.append(([num_rows], logits | rest))
     stock = _stock_logits(adapter, vocab_size, pool[0])
     return RowClasses(
         classes=tuple(tuple(members) for members, _ in classes),
@@ -118,31 +122,39 @@ def _logits_by_token(
     """Logits of each token at `num_rows` rows; None if they depend on index or neighbours.
 
     The tokens are run in order, a full forward at a time, then in reverse: every row index is
-    taken, and each token has met two of them among different neighbours.
+    taken, and each token has met two of them among different neighbours. One row has one index and
+    no neighbours: once is enough.
     """
     logits: dict[int, torch.Tensor] = {}
-    for order in (list(token_ids), list(token_ids)[::-1]):
-        for start in range(0, len(order), num_rows):
-            batch = [order[(start + row) % len(order)] for row in range(num_rows)]
-            rows = adapter.verify(batch, [-1] * num_rows, cache, strict_rows=num_rows)
-            cache.truncate(_CONTEXT_LENGTH)
-            for token_id, row in zip(batch, rows, strict=True):
+    order = list(token_ids)
+    for tokens in [order, order[::-1]][:num_rows]:
+        for start in range(0, len(tokens), num_rows):
+            batch = [tokens[(start + row) % len(tokens)] for row in range(num_rows)]
+            for token_id, row in zip(batch, _strict_rows(adapter, cache, batch), strict=True):
                 if not torch.equal(logits.setdefault(token_id, row.clone()), row):
                     return None
     return logits
+
+
+def _strict_rows(adapter: ModelAdapter, cache: KVCache, token_ids: Sequence[int]) -> torch.Tensor:
+    """Logits `[num_rows, vocab]` of one forward, each token alone behind the context."""
+    num_rows = len(token_ids)
+    rows = adapter.verify(token_ids, [-1] * num_rows, cache, strict_rows=num_rows)
+    cache.truncate(_CONTEXT_LENGTH)
+    return rows
 
 
 def follows_stock(adapter: ModelAdapter, vocab_size: int) -> bool:
     """Whether several rows give tokens the bits of one row, and that of the library's own step."""
     token_ids = _probe_ids(vocab_size, _MIN_COMPARED_TOKENS)
     cache = _probe_cache(adapter, vocab_size)
-    one = _logits_by_token(adapter, cache, token_ids, 1)
     several = _logits_by_token(adapter, cache, token_ids, _FEWEST_ROWS)
-    if one is None or several is None:
+    if several is None:
         return False
     stock = _stock_logits(adapter, vocab_size, token_ids[0])
-    return torch.equal(one[token_ids[0]], stock) and all(
-        torch.equal(row, several[token_id]) for token_id, row in one.items()
+    return torch.equal(several[token_ids[0]], stock) and all(
+        torch.equal(_strict_rows(adapter, cache, [token_id])[0], row)  # to the first difference
+        for token_id, row in several.items()
     )
 
 
@@ -154,37 +166,63 @@ def tree_error(adapter: ModelAdapter, vocab_size: int) -> float:
     """
     token_ids = _probe_ids(vocab_size, 8)
     parents = [-1, 0, 1, 2, 0, 4, 1, 6]
-    cache = _probe_cache(adapter, vocab_size)
-    tree = adapter.verify(token_ids, parents, cache).float()
+    tree = adapter.verify(token_ids, parents, _probe_cache(adapter, vocab_size)).float()
+    stock = {-1: _stock_cache(adapter, vocab_size)}  # behind each node
+    positions = {-1: _CONTEXT_LENGTH - 1}
     worst, scale = 0.0, 1.0
-    for leaf in (3, 5, 7):
-        path = [leaf]
-        while parents[path[-1]] >= 0:
-            path.append(parents[path[-1]])
-        stock = _stock_cache(adapter, vocab_size)
-        for start, node in enumerate(path[::-1], _CONTEXT_LENGTH):
-            row = adapter.prefill([token_ids[node]], stock, start).float()
-            worst = max(worst, float((tree[node] - row).abs().max()))
-            scale = max(scale, float(row.abs().max()))
+    for node, parent in enumerate(parents):
+        stock[node] = copy.deepcopy(stock[parent])
+        positions[node] = positions[parent] + 1
+        row = adapter.prefill([token_ids[node]], stock[node], positions[node]).float()
+        worst = max(worst, float((tree[node] - row).abs().max()))
+        scale = max(scale, float(row.abs().max()))
     return worst / scale
 
 
 def row_cost_ratio(adapter: ModelAdapter, vocab_size: int, num_rows: int) -> float:
-    """What a forward over `num_rows` rows costs, in forwards over one row. For a CPU.
+    """What a forward over `num_rows` rows costs, in forwards over one row. For a CPU."""
+    cache = _probe_cache(adapter, vocab_size)
 
-    Processor time of all threads, in turns, from the cheapest of each: another program that takes
-    the processors away doubles the time on the clock and hardly touches this.
+    def forward(rows: int) -> torch.Tensor:
+        return adapter.verify(_probe_ids(vocab_size, rows), range(-1, rows - 1), cache)
+
+    seconds = _processor_seconds(cache, (1, num_rows), forward)
+    return seconds[num_rows] / seconds[1]
+
+
+def cheapest_row_count(adapter: ModelAdapter, vocab_size: int, row_class: Sequence[int]) -> int:
+    """The row count of a class that a strict step over one node is padded to at least cost.
+
+    Some kernels take four rows in less time than two. The fewest rows that cost next to no more
+    than the cheapest. It changes no bit, so the clock may decide. For a CPU.
     """
     cache = _probe_cache(adapter, vocab_size)
-    cheapest = {1: math.inf, num_rows: math.inf}
+
+    def forward(rows: int) -> torch.Tensor:
+        return adapter.verify(_probe_ids(vocab_size, 1), [-1], cache, strict_rows=rows)
+
+    counts = [rows for rows in row_class if rows <= _MOST_PADDED_ROWS] or row_class[:1]
+    seconds = _processor_seconds(cache, counts, forward)
+    limit = _NEXT_TO_NOTHING * min(seconds.values())
+    return next(rows for rows in counts if seconds[rows] <= limit)
+
+
+def _processor_seconds(
+    cache: KVCache, counts: Sequence[int], forward: Callable[[int], torch.Tensor]
+) -> dict[int, float]:
+    """What forwards over these row counts take: processor time of all threads.
+
+    In turns, from the cheapest of each: another program that takes the processors away doubles the
+    time on the clock and hardly touches this.
+    """
+    cheapest = dict.fromkeys(counts, math.inf)
     for _ in range(_TIMED_ROUNDS):
-        for rows in cheapest:
-            token_ids = _probe_ids(vocab_size, rows)
+        for rows in counts:
             started = time.process_time()
-            adapter.verify(token_ids, range(-1, rows - 1), cache)[-1, 0].item()
+            forward(rows)[-1, 0].item()
             cheapest[rows] = min(cheapest[rows], time.process_time() - started)
             cache.truncate(_CONTEXT_LENGTH)
-    return cheapest[num_rows] / cheapest[1]
+    return cheapest
 
 
 def _probe_ids(vocab_size: int, count: int) -> list[int]:

@@ -61,23 +61,26 @@ class CostPrior:
     node_context: float = 0.0
 
     @classmethod
-    def of(cls, *, is_cpu: bool, is_wide: bool, attention: str) -> "CostPrior":
+    def of(
+        cls, *, is_cpu: bool, is_wide: bool = False, is_packed: bool = False, attention: str = ""
+    ) -> "CostPrior":
         """Measured with the embedded model on a CPU (docs/lab-log.md); flat is a GPU's reading.
 
         Args:
             is_wide: weights of four bytes and more, whose products over rows a CPU is slow at.
+            is_packed: weights are laid out for the CPU's kernels.
             attention: of strict mode, "path" or "cascade"; empty: flexible mode.
         """
-        if not is_cpu:
-            rows = (1.0, 1.0, 1.01, 1.02, 1.03, 1.05, 1.10)
-        elif is_wide:
-            rows = (1.0, 1.5, 1.6, 1.9, 2.15, 2.8, 4.2)
-        else:
-            rows = (1.0, 1.05, 1.1, 1.2, 1.4, 1.9, 2.8)
+        rows = {
+            (True, False, False): (1.0, 1.05, 1.1, 1.2, 1.4, 1.9, 2.8),
+            (True, False, True): (1.0, 1.0, 1.0, 1.05, 1.25, 1.7, 2.6),
+            (True, True, False): (1.0, 1.5, 1.6, 1.9, 2.15, 2.8, 4.2),
+            (True, True, True): (1.0, 1.05, 1.05, 1.15, 1.45, 2.2, 3.6),
+        }.get((is_cpu, is_wide, is_packed), (1.0, 1.0, 1.01, 1.02, 1.03, 1.05, 1.10))
         if not attention:
             return cls(rows)
         if attention == "cascade":
-            return cls(rows, row_context=0.0, node=0.006, leaf=0.002, node_context=0.02)
+            return cls(rows, row_context=0.0, node=0.006, leaf=0.002, node_context=0.015)
         return cls(rows, row_context=0.0, node=0.02, leaf=0.01, node_context=0.06)
 
     def as_array(self) -> FloatArray:

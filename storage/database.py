@@ -11,7 +11,6 @@ from storage.conversations import Conversations
 from storage.deeper_readings import DeeperReadings
 from storage.deletions import Deletions
 from storage.erasures import Erasures
-from storage.facts import Facts
 from storage.generations import Generations
 from storage.learned_blobs import LearnedBlobs
 from storage.messages import Messages
@@ -62,7 +61,6 @@ class Database:
         self.calibration = LearnedBlobs(self._connections, "calibration")
         self.step_costs = LearnedBlobs(self._connections, "step_costs")
         self.deeper_readings = DeeperReadings(self._connections)
-        self.facts = Facts(self._connections)
         self.settings = StoredSettings(self._connections)
         try:
             self.database_id: str = self.settings.get("database_id")

@@ -273,9 +273,15 @@ def m0004_forgetting(connection: Connection) -> None:
         connection.execute(statement)
 
 
+def m0005_no_facts(connection: Connection) -> None:
+    """What was measured on a machine does not belong to a folder; it is kept in a file beside."""
+    connection.execute("DROP TABLE facts")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     m0001_first_tables,
     m0002_text_lengths,
     m0003_draft_policy,
     m0004_forgetting,
+    m0005_no_facts,
 )

@@ -21,6 +21,7 @@ TORCH_MODULES = {
         "loaded_model",
         "self_test",
         "kv_cache",
+        "packed_weights",
         "sampling",
     ),
     *("session", "decoding", "loader", "hf_hook", "gguf_conversion", "fingerprints", "divergence"),
@@ -40,6 +41,7 @@ BELOW_THE_LOOP = {
         "loaded_model",
         "self_test",
         "kv_cache",
+        "packed_weights",
         "sampling",
     )
 }

@@ -109,19 +109,25 @@ RECORDED_CURVES = (
 
 
 def known_curve(
-    recorded: CostCurve, facts: Mapping[str, str], fingerprint: str, *, is_embedded: bool
+    recorded: CostCurve,
+    facts: Mapping[str, str],
+    fingerprints: Sequence[str],
+    *,
+    is_embedded: bool,
 ) -> CostCurve | None:
     """The curve measured here, where there is one; else the recorded one, if it is of this model.
 
     Args:
-        fingerprint: of the model on this machine, in the dtype of the curve.
+        fingerprints: of the model on this machine, in the dtype of the curve, the best first: it
+            may have been loaded in other ways.
         is_embedded: whether the model is the embedded one, with which the curves were recorded.
     """
     stand_in = recorded if is_embedded else None
+    names = [_fact_name(recorded, fingerprint) for fingerprint in fingerprints]
     try:
-        measured = json.loads(facts[_fact_name(recorded, fingerprint)])
+        measured = json.loads(next(facts[name] for name in names if name in facts))
         points = {int(width): float(value) for width, value in measured.items()}
-    except (KeyError, ValueError, TypeError, AttributeError):  # unknown, or damaged
+    except (StopIteration, ValueError, TypeError, AttributeError):  # unknown, or damaged
         return stand_in
     if 1 not in points or not all(0 < value < math.inf for value in points.values()):
         return stand_in

@@ -21,7 +21,7 @@ SUITES = ("quick", "full", "replay", "trie", "worst-case", "turns", "start")
 
 _DEFAULT_LENGTHS = {"quick": 24, "full": 128, "replay": 256, "worst-case": 48, "turns": 48}
 _DEFAULT_LIMITS = {"quick": 13, "worst-case": 13, "turns": 8}
-_ASKING = ("prompts", "max_new_tokens", "limit")
+_ASKING = ("prompts", "categories", "max_new_tokens", "limit")
 _LIVE = (*_ASKING, "warmup", "warmup_limit", "drafters", "gguf", "compare")
 _USED = {  # suite → the options that it reads, beside those of every suite
     "quick": _LIVE,
@@ -34,6 +34,7 @@ _USED = {  # suite → the options that it reads, beside those of every suite
 }
 _FLAGS = {
     "prompts": "--prompts",
+    "categories": "--category",
     "warmup": "--warmup",
     "drafters": "--drafter",
     "gguf": "--gguf",
@@ -54,6 +55,7 @@ class BenchOptions:
     Args:
         settings: model, device, dtype, mode, context length.
         prompts: JSON lines to ask; None: the project's own. `warmup`: likewise, to warm the Trie.
+        categories: of the prompts, to ask these alone; empty: all.
         max_new_tokens: of an answer; None: what suits the suite.
         limit: prompts at most, of `trie` tokens, of `start` starts; None: what suits the suite.
         warmup_limit: prompts to warm with at most; None: as many as are asked.
@@ -68,6 +70,7 @@ class BenchOptions:
     settings: Settings = field(default_factory=Settings)
     prompts: Path | None = None
     warmup: Path | None = None
+    categories: tuple[str, ...] = ()
     max_new_tokens: int | None = None
     limit: int | None = None
     warmup_limit: int | None = None
@@ -93,6 +96,13 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     """Values stay strings here: `parse_bench_options` checks them."""
     parser.add_argument("--suite", choices=SUITES, default="quick", help="what to measure")
     parser.add_argument("--prompts", metavar="FILE", help="JSON lines with id, category, turns")
+    parser.add_argument(
+        "--category",
+        dest="categories",
+        action="append",
+        metavar="NAME",
+        help="ask the prompts of this category alone; can be repeated",
+    )
     parser.add_argument("--warmup", metavar="FILE", help="the same, to warm the Trie with")
     parser.add_argument("--max-new-tokens", metavar="N", help="tokens of an answer at most")
     parser.add_argument(
@@ -146,6 +156,7 @@ def parse_bench_options(values: Mapping[str, Any], settings: Settings) -> BenchO
         settings=settings,
         prompts=_existing(_path(values.get("prompts"))),
         warmup=_existing(_path(values.get("warmup"))),
+        categories=tuple(dict.fromkeys(values.get("categories") or ())),
         drafters=drafters,
         gguf=_existing(_path(values.get("gguf"))),
         compare=_existing(_path(values.get("compare"))),

@@ -54,6 +54,19 @@ class PromptSet:
         """The first `limit` prompts; since they go round the categories, all are in it early."""
         return PromptSet(self.name, self.sha256, self.prompts[:limit])
 
+    def of(self, categories: Sequence[str]) -> "PromptSet":
+        """The prompts of some categories alone; of none: all. Raises PromptSetError."""
+        if not categories:
+            return self
+        known = list(dict.fromkeys(prompt.category for prompt in self.prompts))
+        for category in categories:
+            if category not in known:
+                raise PromptSetError(
+                    f"{self.name} has no category {category!r}. Choose of: {', '.join(known)}."
+                )
+        chosen = tuple(prompt for prompt in self.prompts if prompt.category in categories)
+        return PromptSet(self.name, self.sha256, chosen)
+
     def of_several_turns(self) -> "PromptSet":
         """The conversations alone."""
         several = tuple(prompt for prompt in self.prompts if len(prompt.turns) > 1)

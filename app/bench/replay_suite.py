@@ -67,7 +67,8 @@ def run_replay_suite(options: BenchOptions, report: Report) -> SuiteReport:
         LookaheadError: the model cannot be loaded.
         KeyboardInterrupt: nothing was replayed yet.
     """
-    prompt_set = read_prompts(options.prompts or OWN_PROMPTS).limited(options.num_prompts)
+    prompt_set = read_prompts(options.prompts or OWN_PROMPTS).of(options.categories)
+    prompt_set = prompt_set.limited(options.num_prompts)
     recorder = _PromptRecorder(options, report)
     prompts, notes = _recorded_prompts(recorder, prompt_set)
     needs_table = not options.drafters or "trie" in options.drafters
@@ -288,6 +289,7 @@ def _curves(options: BenchOptions, report: Report) -> tuple[list[CostCurve], lis
 
     from lookahead.fingerprints import runtime_fingerprint, weights_fingerprint
     from lookahead.model_source import prepare_model
+    from lookahead.packed_weights import Packing
 
     facts = KnownFacts()
     curves: list[CostCurve] = []
@@ -295,9 +297,12 @@ def _curves(options: BenchOptions, report: Report) -> tuple[list[CostCurve], lis
     weights = weights_fingerprint(prepare_model(options.settings.model, report))
     modes = (("float32", torch.float32, False), ("bfloat16", torch.bfloat16, True))
     for recorded, (name, dtype, strict) in zip(RECORDED_CURVES, modes, strict=True):
-        fingerprint = runtime_fingerprint(weights, dtype, torch.device("cpu"))
+        fingerprints = [
+            runtime_fingerprint(weights, dtype, torch.device("cpu"), packing)
+            for packing in reversed(Packing)
+        ]
         is_embedded = _is_embedded(options.settings.model)
-        curve = known_curve(recorded, facts, fingerprint, is_embedded=is_embedded)
+        curve = known_curve(recorded, facts, fingerprints, is_embedded=is_embedded)
         if options.measure_costs:
             model = _load(_on_cpu(options), name, strict=None, report=report)
             if strict and model.mode != "strict":

@@ -1,7 +1,6 @@
 """The arms that are not ours: the library's own `generate()`, its prompt lookup, llama.cpp.
 
-The library's arms run a model loaded apart, with nothing of ours registered in it; its weights are
-then made to share our model's memory, so that both read the very same bytes.
+The library's arms run a model loaded apart, with nothing of ours in it but the weights' values.
 """
 
 import time
@@ -22,7 +21,9 @@ _LOOKUP_LENGTH = 10  # prompt_lookup_num_tokens, the library's documented exampl
 
 
 def load_stock_model(model: "LoadedModel") -> Any:
-    """A stock model beside ours: same files, dtype, device, attention; same weights in memory.
+    """A stock model beside ours: same files, dtype, device, attention, and the same weights.
+
+    They are shared in memory, but for those that ours has laid out otherwise.
 
     Raises:
         BenchError: its weights are not ours: it would be another model that is measured.
@@ -39,12 +40,15 @@ def load_stock_model(model: "LoadedModel") -> Any:
     stock.eval()
     ours = dict(model.hf_model.named_parameters())
     for name, parameter in stock.named_parameters():
-        if not torch.equal(parameter.data, ours[name].data):
+        path, _, kind = name.rpartition(".")
+        own = ours.get(name)
+        if not torch.equal(parameter, getattr(model.hf_model.get_submodule(path), kind)):
             raise BenchError(
                 f"The library loads other weights than ours ({name}), so there is nothing to "
                 "compare. Use a folder of a model whose files hold all of its weights."
             )
-        parameter.data = ours[name].data
+        if own is not None:
+            parameter.data = own.data
     return stock
 
 

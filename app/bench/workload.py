@@ -135,7 +135,7 @@ def describe_prompts(name: str, prompts: PromptSet) -> dict[str, Any]:
 
 def read_prompt_sets(options: BenchOptions) -> tuple[PromptSet, PromptSet]:
     """The prompts to ask and those to warm with. Raises PromptSetError for a bad file."""
-    prompts = read_prompts(options.prompts or OWN_PROMPTS)
+    prompts = read_prompts(options.prompts or OWN_PROMPTS).of(options.categories)
     if options.suite == "turns":
         prompts = prompts.of_several_turns()
         if not prompts.prompts:

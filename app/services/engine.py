@@ -4,7 +4,7 @@ Imports the engine, and with it torch, only when a model is loaded. Called in th
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -12,6 +12,7 @@ from app.services.views import ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.drafter import TrieDrafter
 from lookahead.events import Event
+from lookahead.known_facts import KnownFacts
 from lookahead.learned import Learned
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie
@@ -66,12 +67,7 @@ class GenerationRequest:
 class Engine(Protocol):
     """Loads models and generates."""
 
-    def load(
-        self,
-        config: ServiceConfig,
-        facts: MutableMapping[str, str],
-        report: Callable[[str], None],
-    ) -> "LoadedModel":
+    def load(self, config: ServiceConfig, report: Callable[[str], None]) -> "LoadedModel":
         """Load the model; `report` is told in sentences what takes long."""
         ...
 
@@ -111,13 +107,8 @@ class Engine(Protocol):
 class LookaheadEngine:
     """The real engine."""
 
-    def load(
-        self,
-        config: ServiceConfig,
-        facts: MutableMapping[str, str],
-        report: Callable[[str], None],
-    ) -> "LoadedModel":
-        """See `Engine`."""
+    def load(self, config: ServiceConfig, report: Callable[[str], None]) -> "LoadedModel":
+        """See `Engine`. Measurements are those of the cache folder."""
         import lookahead
 
         if not config.can_answer:
@@ -129,7 +120,7 @@ class LookaheadEngine:
             strict=config.strict,
             context_length=config.context_length,
             report=report,
-            facts=facts,
+            facts=KnownFacts(config.cache_dir),
         )
         report("Compiling the drafter …")  # seconds, once a machine
         TrieDrafter.prepare()

@@ -63,11 +63,7 @@ class Workbench:
         self._config = config
         self._database = database
         self._cache = cache
-        self.model = engine.load(
-            config,
-            database.facts.for_model(config.model),
-            lambda sentence: show(replace(state, detail=sentence)),
-        )
+        self.model = engine.load(config, lambda sentence: show(replace(state, detail=sentence)))
         tokenizer = self.model.tokenizer
         self.prompts = PromptBuilder(tokenizer, self.model.context_length)
         self.import_tokenizer = copy.deepcopy(tokenizer)

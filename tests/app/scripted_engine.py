@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
@@ -139,12 +139,7 @@ class ScriptedEngine:
     error_after_steps: int | None = None
     read_windows: list[list[int]] = field(default_factory=list)
 
-    def load(
-        self,
-        config: ServiceConfig,
-        facts: MutableMapping[str, str],
-        report: Callable[[str], None],
-    ) -> Any:
+    def load(self, config: ServiceConfig, report: Callable[[str], None]) -> Any:
         self.configs.append(config)
         report("Reading the script")
         if self.loading is not None:

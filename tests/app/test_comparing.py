@@ -9,6 +9,7 @@ import pytest
 from app.services import AnswerOptions, ChatService, ServiceConfig
 from app.services.comparison import ArmSnapshot, VerdictKind
 from app.services.errors import BusyError, NothingToAnswerError
+from lookahead.embedded_model import default_cache_dir
 from lookahead.errors import InvalidRequestError
 from storage import Database
 from tests.app.asking import WAIT, Start, answered, begun, wait_for
@@ -226,7 +227,7 @@ def test_it_leaves_nothing_behind(start: Start, database: Database) -> None:
 def test_the_embedded_model_is_identical_bit_for_bit(
     embedded_model_path: Path, tmp_path: Path
 ) -> None:
-    config = ServiceConfig(tmp_path / "data", tmp_path / "cache", model=str(embedded_model_path))
+    config = ServiceConfig(tmp_path / "data", default_cache_dir(), model=str(embedded_model_path))
     service = ChatService(config)
     service.start()
     try:

@@ -10,6 +10,7 @@ from app.importing import DocumentFile, DocumentReader, FoundFile, SkippedFile
 from app.services import AnswerJob, ChatService, ServiceConfig
 from app.services.demonstrating import DemoJob, DemoSnapshot
 from app.services.errors import ServiceClosedError
+from lookahead.embedded_model import default_cache_dir
 from storage import Database
 from tests.app.asking import OPTIONS, WAIT, Start, answered, prompt_text, wait_for
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
@@ -279,7 +280,7 @@ def test_with_the_embedded_model_every_store_has_its_share(
     embedded_model_path: Path, tmp_path: Path
 ) -> None:
     """In bf16, for which the questions were chosen: the text is the same wherever it is strict."""
-    folders = tmp_path / "data", tmp_path / "cache"
+    folders = tmp_path / "data", default_cache_dir()
     config = ServiceConfig(*folders, model=str(embedded_model_path), dtype="bfloat16")
     service = ChatService(config)
     service.start()

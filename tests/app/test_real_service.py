@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.services import AnswerOptions, AnswerSnapshot, ChatService, ServiceConfig
+from lookahead.embedded_model import default_cache_dir
 from storage import Database, StepRecord
 from tests.app.kept_trie import trie_statistics
 
@@ -18,7 +19,7 @@ QUESTION = "List the seven days of the week, one per line, and say something abo
 @contextmanager
 def running(folder: Path, model_path: Path, *, can_answer: bool = True) -> Iterator[ChatService]:
     config = ServiceConfig(
-        folder / "data", folder / "cache", model=str(model_path), can_answer=can_answer
+        folder / "data", default_cache_dir(), model=str(model_path), can_answer=can_answer
     )
     service = ChatService(config)
     service.start()
@@ -48,13 +49,6 @@ def saved_steps(folder: Path, message_id: int) -> list[StepRecord]:
         assert generation is not None
         assert generation.id is not None
         return database.generations.list_steps(generation.id)
-
-
-def copy_facts(source: Path, target: Path, model_path: Path) -> None:
-    """Spares the self-test."""
-    name = str(model_path)
-    with Database(source / "data") as known, Database(target / "data") as fresh:
-        fresh.facts.for_model(name).update(known.facts.for_model(name))
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +84,9 @@ def test_an_answer_is_what_its_ids_say_and_every_step_is_recorded(
 
 
 def test_every_forward_of_the_model_is_a_recorded_step_or_prefill_chunk(
-    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot],
-    embedded_model_path: Path,
-    tmp_path: Path,
+    embedded_model_path: Path, tmp_path: Path
 ) -> None:
     """Counted inside the model: no forward is left out, none is told twice."""
-    copy_facts(first_run[0], tmp_path, embedded_model_path)
     with running(tmp_path, embedded_model_path) as service:
         bench = service._worker.bench
         assert bench is not None
@@ -149,9 +140,8 @@ def test_an_imported_document_is_quoted_and_named_as_the_source(
     embedded_model_path: Path,
     tmp_path: Path,
 ) -> None:
-    folder, first, _ = first_run
+    _, first, _ = first_run
     (tmp_path / "week.md").write_text(f"# Notes\n\n{first.text}\n")
-    copy_facts(folder, tmp_path, embedded_model_path)
     with running(tmp_path, embedded_model_path) as service:
         imported = service.import_paths([tmp_path / "week.md"]).wait_until_over(WAIT)
         assert (imported.status, imported.num_documents) == ("complete", 1)
@@ -170,10 +160,7 @@ def test_an_imported_document_is_quoted_and_named_as_the_source(
 
 
 def test_an_import_alone_loads_no_weights_and_serves_the_model(
-    first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot],
-    embedded_model_path: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    embedded_model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import lookahead.loader
 
@@ -183,7 +170,6 @@ def test_an_import_alone_loads_no_weights_and_serves_the_model(
         with running(tmp_path, embedded_model_path, can_answer=False) as service:
             imported = service.import_paths([tmp_path / "week.md"]).wait_until_over(WAIT)
             assert (imported.status, imported.num_documents) == ("complete", 1)
-    copy_facts(first_run[0], tmp_path, embedded_model_path)
     with running(tmp_path, embedded_model_path) as service:
         statistics = trie_statistics(service)
         assert statistics.num_tokens == imported.num_tokens

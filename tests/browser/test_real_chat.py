@@ -140,9 +140,6 @@ def test_an_imported_answer_is_drafted_from_the_document(
     note = tmp_path / "months.md"
     note.write_text(f"# Notes\n\n{first_run.saved.message.text}\n", encoding="utf-8")
     data_dir = tmp_path / "data"
-    with Database(first_run.data_dir) as known, Database(data_dir) as fresh:  # spares the self-test
-        facts = known.facts.for_model(EMBEDDED_MODEL_NAME)
-        fresh.facts.for_model(EMBEDDED_MODEL_NAME).update(facts)
     with app_running(data_dir) as address, WatchedSite(browser, address) as site:
         page = open_ready(site)
         page.get_by_role("tab", name="Documents").click()

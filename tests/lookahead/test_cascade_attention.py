@@ -32,18 +32,24 @@ def path_of(parents: list[int], node: int) -> list[int]:
 def test_each_node_sees_its_own_path_once_and_in_order(
     parents: list[int], context_length: int
 ) -> None:
-    plan = CascadeAttention(torch.float32).plan(parents, context_length)
-    seen: dict[int, list[int]] = {}
-    for block in plan.blocks:
-        nodes = torch.arange(len(parents))[block.nodes].tolist()
-        slots = block.slots.view(len(nodes), -1)
-        for node, own, mask in zip(nodes, slots, block.mask[:, 0, 0], strict=True):
-            seen[node] = [*range(block.split), *own[mask == 0].tolist()]
-            assert block.split <= context_length, "the first block is committed"
+    plan = CascadeAttention(torch.float32, 3).plan(parents, context_length)
     expected = {
         node: [*range(context_length), *(context_length + at for at in path_of(parents, node))]
         for node in range(len(parents))
     }
+    seen: dict[int, list[int]] = {}
+    for block in plan.blocks:
+        assert block.split <= context_length, "the first block is committed"
+        nodes = torch.arange(len(parents))[block.nodes].tolist()
+        num_rows = block.mask.shape[2]
+        places = range(len(nodes)) if block.places is None else block.places.tolist()
+        rows = places if block.run_rows is None else block.run_rows.tolist()
+        for at, (node, place) in enumerate(zip(nodes, places, strict=True)):
+            assert rows[place] == at
+            run, row = divmod(4 * place, num_rows)
+            for mask in block.mask[run, 0, row : row + 4]:
+                seen[node] = [*range(block.split), *block.slots[run][mask == 0].tolist()]
+                assert seen[node] == expected[node]
     assert seen == expected
 
 
@@ -52,7 +58,7 @@ def test_the_place_of_the_split_depends_on_the_position_alone(
     parents: list[int], context_length: int
 ) -> None:
     """Else a node would be computed in another way once its ancestors are committed."""
-    attention = CascadeAttention(torch.float32)
+    attention = CascadeAttention(torch.float32, 3)
     for block in attention.plan(parents, context_length).blocks:
         for node in torch.arange(len(parents))[block.nodes].tolist():
             depth = len(path_of(parents, node)) - 1
@@ -70,7 +76,7 @@ def test_it_is_attention_over_the_path(heads: tuple[int, int], context_length: i
         torch.randn(1, count, rows, 16, generator=generator, dtype=torch.float64)
         for count, rows in ((heads[0], 8), (heads[1], length), (heads[1], length))
     )
-    plan = CascadeAttention(torch.float64).plan(parents, context_length)
+    plan = CascadeAttention(torch.float64, heads[0] // heads[1]).plan(parents, context_length)
     output, _ = cascade_attention(torch.nn.Module(), query, key, value, None, strict_plan=plan)
     for node in range(len(parents)):
         slots = [*range(context_length), *(context_length + at for at in path_of(parents, node))]

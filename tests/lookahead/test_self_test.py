@@ -1,14 +1,22 @@
 """What the self-tests find, and how a row class is chosen from it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
+import lookahead.self_test as module
 from lookahead.adapter import ModelAdapter
-from lookahead.self_test import RowClasses, find_row_classes, row_cost_ratio, tree_error
-from lookahead.strictness import find_strictness
+from lookahead.self_test import (
+    RowClasses,
+    cheapest_row_count,
+    find_row_classes,
+    row_cost_ratio,
+    tree_error,
+)
+from lookahead.strictness import Strictness, find_strictness
 from tests.lookahead.tiny_models import VOCAB_SIZE, tiny_model
 
 pytestmark = pytest.mark.tiny
@@ -44,6 +52,37 @@ def test_classes_are_disjoint_and_survive_being_written_down() -> None:
     assert RowClasses.from_json(found.to_json()) == found
 
 
+def bits_of(batch: Sequence[int], index: int) -> float:
+    """What a made-up machine gives the row at `index`, by count, index, neighbours and token."""
+    num_rows, token_id = len(batch), batch[index]
+    if num_rows == 5:
+        return index
+    if num_rows == 6:
+        return batch[index - 1]
+    if num_rows == 20 and token_id == (7 + 19 * 7919) % VOCAB_SIZE:  # the last of twenty
+        return 1.0
+    return -float(num_rows > 1) - float(num_rows > 3)
+
+
+def test_a_class_has_the_counts_that_alone_decide_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = tiny_model("llama").adapter
+    forwards: Counter[int] = Counter()
+
+    def verify(batch: Sequence[int], *_: Any, strict_rows: int) -> torch.Tensor:
+        assert strict_rows == len(batch)
+        forwards[len(batch)] += 1
+        rows = [[float(token_id), bits_of(batch, row)] for row, token_id in enumerate(batch)]
+        return torch.tensor(rows)
+
+    monkeypatch.setattr(adapter, "verify", verify)
+    found = find_row_classes(adapter, VOCAB_SIZE)
+    others = tuple(rows for rows in range(4, 33) if rows not in (5, 6, 20))
+    assert found.classes == ((1,), (2, 3), others, (20,))
+    assert not found.matches_stock
+    assert forwards[1] == 32, "one row has no neighbours and one index: each token once"
+    assert forwards[2] == 32, "others in both orders"
+
+
 @pytest.mark.parametrize(
     ("is_stock", "folds", "cascades", "kind", "folded"),
     [
@@ -71,16 +110,79 @@ def test_attention_is_the_librarys_where_that_can_be_else_the_cheapest_that_is_e
     assert not (kind == "cascade" and strictness.is_stock)
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
-def test_a_damaged_fact_is_measured_anew(damaged: str) -> None:
-    adapter = tiny_model("llama").adapter
+@pytest.mark.parametrize("has_stock_weights", [True, False])
+def test_weights_laid_out_with_other_bits_are_never_taken_for_the_librarys(
+    monkeypatch: pytest.MonkeyPatch, has_stock_weights: bool
+) -> None:
+    classes = RowClasses(((1, 2, 3, 4),), matches_stock=True)
+    found = {"follows_stock": True, "cascade_is_exact": False, "find_row_classes": classes}
+    for name, answer in found.items():
+        monkeypatch.setattr(f"lookahead.strictness.{name}", lambda *_, answer=answer: answer)
+    adapter = ModelAdapter(tiny_model("llama").hf_model)
+    strictness = find_strictness(adapter, VOCAB_SIZE, 16, has_stock_weights=has_stock_weights)
+    assert strictness.is_stock is has_stock_weights
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({2: 36.0, 3: 34.0, 4: 32.0, 8: 39.0}, 4),
+        ({2: 32.9, 3: 34.0, 4: 32.0, 8: 39.0}, 2),  # next to no more
+        ({2: 20.0, 3: 34.0, 4: 32.0, 8: 39.0}, 2),
+    ],
+)
+def test_a_step_is_padded_to_the_rows_that_cost_least(
+    monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float], expected: int
+) -> None:
+    row_class = (2, 3, 4, 8, 16, 32)
+    monkeypatch.setattr(module, "_processor_seconds", lambda *_: seconds)
+    assert cheapest_row_count(tiny_model("llama").adapter, VOCAB_SIZE, row_class) == expected
+    monkeypatch.setattr(module, "_processor_seconds", lambda cache, counts, _: {16: 1.0})
+    assert cheapest_row_count(tiny_model("llama").adapter, VOCAB_SIZE, (16, 32)) == 16
+
+
+@pytest.mark.parametrize("known", [None, "4", "7", "many"])
+def test_rows_that_cost_more_than_a_larger_count_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, known: str | None
+) -> None:
+    found = {"follows_stock": True, "cascade_is_exact": False, "cheapest_row_count": 4}
+    found["find_row_classes"] = RowClasses(((1, 2, 4, 8),), matches_stock=True)
+    for name, answer in found.items():
+        monkeypatch.setattr(f"lookahead.strictness.{name}", lambda *_, answer=answer: answer)
+    facts = {} if known is None else {"fewest_rows:path:here": known}
+    adapter = ModelAdapter(tiny_model("llama").hf_model)
+    strictness = find_strictness(adapter, VOCAB_SIZE, 8, fingerprint="here", facts=facts)
+    assert strictness.row_class == (4, 8)
+    assert strictness.is_stock, "four rows have the bits of one"
+    assert facts["fewest_rows:path:here"] == "4"
+
+
+@pytest.fixture
+def without_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "lookahead.strictness.cheapest_row_count", lambda _, __, row_class: row_class[0]
+    )
+
+
+@pytest.fixture
+def measured(without_clock: None) -> tuple[Strictness, dict[str, str]]:
     facts: dict[str, str] = {}
-    sound = find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts)
+    sound = find_strictness(
+        tiny_model("llama").adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts
+    )
     assert sound.row_class
-    for key, measured in facts.items():
+    return sound, facts
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
+def test_a_damaged_fact_is_measured_anew(
+    measured: tuple[Strictness, dict[str, str]], damaged: str
+) -> None:
+    adapter, (sound, facts) = tiny_model("llama").adapter, measured
+    for key, value in facts.items():
         read = {**facts, key: damaged}
         assert find_strictness(adapter, VOCAB_SIZE, 16, fingerprint="here", facts=read) == sound
-        assert read[key] == measured
+        assert read[key] == value
 
 
 def test_a_wrong_mask_is_seen_in_the_tree_error(monkeypatch: pytest.MonkeyPatch) -> None:

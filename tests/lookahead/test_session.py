@@ -13,7 +13,7 @@ pytestmark = pytest.mark.tiny
 
 FIRST = [7, 3, 9, 3, 9]
 CHOICES = {
-    "decoding": DecodingConfig(max_new_tokens=24),
+    "decoding": DecodingConfig(max_new_tokens=24, adaptive=False),
     "sampling": SamplingConfig(temperature=1.0, seed=5),
 }
 

@@ -7,8 +7,8 @@ import pytest
 
 from lookahead.step_costs import CostPrior, StepCostFormatError, StepCosts, StepCurve, StepShapes
 
-FLEXIBLE = CostPrior.of(is_cpu=True, is_wide=True, attention="")
-STRICT = CostPrior.of(is_cpu=True, is_wide=False, attention="path")
+FLEXIBLE = CostPrior.of(is_cpu=True, is_wide=True)
+STRICT = CostPrior.of(is_cpu=True, attention="path")
 CONTEXT = 300
 
 

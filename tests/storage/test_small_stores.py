@@ -1,4 +1,4 @@
-"""Tokenizers, what was learned, facts and the page's settings."""
+"""Tokenizers, what was learned and the page's settings."""
 
 from pathlib import Path
 
@@ -63,26 +63,6 @@ def test_what_was_just_learned_stays_where_the_clock_was_set_back(
     assert [number for number in range(8) if db.calibration.load(f"model {number}")] == [
         *range(1, 8)
     ]
-
-
-def test_facts_are_a_mapping_per_model_that_survives(data_dir: Path) -> None:
-    with Database(data_dir) as db:
-        facts = db.facts.for_model("model")
-        facts["row_class"] = "1,2,4"
-        facts["row_class"] = "1-32"
-        facts["t16"] = "69.0"
-        db.facts.for_model("other")["t16"] = "1.0"
-    with Database(data_dir) as db:
-        facts = db.facts.for_model("model")
-        assert dict(facts) == {"row_class": "1-32", "t16": "69.0"}
-        assert facts.get("missing") is None
-        assert "t16" in facts
-        del facts["t16"]
-        assert list(facts) == ["row_class"]
-        for use in (facts.__getitem__, facts.__delitem__):
-            with pytest.raises(KeyError):
-                use("t16")
-        assert dict(db.facts.for_model("other")) == {"t16": "1.0"}
 
 
 def test_settings_are_json_values_with_a_default(data_dir: Path) -> None:

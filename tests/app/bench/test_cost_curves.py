@@ -84,14 +84,16 @@ def test_a_typical_draft_is_a_tree_of_its_width_in_depth_first_order(width: int)
 def test_without_a_measurement_the_recorded_curve_stands_in_and_says_so(
     facts: Mapping[str, str],
 ) -> None:
-    assert known_curve(RECORDED, facts, "here", is_embedded=True) is RECORDED
-    assert known_curve(RECORDED, facts, "here", is_embedded=False) is None, "another model's"
+    assert known_curve(RECORDED, facts, ["gone", "here"], is_embedded=True) is RECORDED
+    assert known_curve(RECORDED, facts, ["gone", "here"], is_embedded=False) is None, (
+        "another model's"
+    )
     assert "--measure-costs" in RECORDED.source
 
 
 def test_a_measurement_is_found_again_by_name_and_machine() -> None:
     facts = {"step_cost:cpu-fp32:here": json.dumps({1: 5.0, 8: 6.0})}
-    curve = known_curve(RECORDED, facts, "here", is_embedded=False)
+    curve = known_curve(RECORDED, facts, ["gone", "here"], is_embedded=False)
     assert curve is not None
     assert (curve.name, curve.title) == (RECORDED.name, RECORDED.title)
     assert curve.milliseconds == {1: 5.0, 8: 6.0}
@@ -107,6 +109,6 @@ def test_measuring_takes_steps_of_every_width_in_the_decode_loop() -> None:
     curve = measure_curve(model, RECORDED, facts, strict=False, num_rounds=2)
     assert tuple(curve.milliseconds) == WIDTHS
     assert all(value > 0 for value in curve.milliseconds.values())
-    known = known_curve(RECORDED, facts, model.fingerprint, is_embedded=False)
+    known = known_curve(RECORDED, facts, [model.fingerprint], is_embedded=False)
     assert known is not None
     assert known.milliseconds == curve.milliseconds

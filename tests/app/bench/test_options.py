@@ -29,6 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[BenchOptions]:
 
 def test_the_options_reach_the_benchmark(asked: list[BenchOptions], tmp_path: Path) -> None:
     line = "bench --suite full --max-new-tokens 96 --limit 60 --warmup-limit 20 --dtype bfloat16"
+    line += " --category rag --category qa --category rag"
     line += " --strict --drafter none --drafter trie --drafter none --device cpu"
     files = {name: tmp_path / f"{name}.x" for name in ("prompts", "warmup", "json", "charts")}
     arguments = line.split()
@@ -45,6 +46,7 @@ def test_the_options_reach_the_benchmark(asked: list[BenchOptions], tmp_path: Pa
             warmup=files["warmup"],
             max_new_tokens=96,
             limit=60,
+            categories=("rag", "qa"),
             warmup_limit=20,
             drafters=("none", "trie"),
             json_path=files["json"],
@@ -74,6 +76,7 @@ def test_a_suite_has_defaults_that_suit_it() -> None:
         (["--suite", "start", "--prompts", "x"], "The suite start does not use --prompts: leave"),
         (["--suite", "trie", "--drafter", "none"], "--suite quick, full, replay."),
         (["--measure-costs"], "The suite quick does not use --measure-costs"),
+        (["--suite", "trie", "--category", "rag"], "does not use --category"),
         (["--suite", "turns", "--warmup-limit", "3"], "does not use --warmup-limit"),
         (["--json", "/proc/nowhere/x.json"], "cannot be written"),
         (["--dtype", "int3"], "--dtype must be"),

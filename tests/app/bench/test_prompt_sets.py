@@ -42,6 +42,10 @@ def test_prompts_go_round_the_categories_so_that_a_limit_keeps_all_of_them(tmp_p
     prompts = read_prompts(path)
     assert [prompt.id for prompt in prompts.prompts] == ["a1", "b1", "a2", "b2", "a3"]
     assert [prompt.id for prompt in prompts.limited(2).prompts] == ["a1", "b1"]
+    assert prompts.of(()) == prompts
+    assert {prompt.category for prompt in prompts.of(["b"]).prompts} == {"b"}
+    with pytest.raises(PromptSetError, match=r"no category 'z'\. Choose of: a, b"):
+        prompts.of(["b", "z"])
     assert (prompts.name, len(prompts.sha256)) == ("p.jsonl", 64)
 
 
