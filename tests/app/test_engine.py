@@ -26,7 +26,7 @@ def test_drafting_is_compiled_before_the_first_answer_and_not_for_an_import(
 
     def load(*, can_answer: bool) -> Any:
         config = ServiceConfig(tmp_path, tmp_path, model="some", can_answer=can_answer)
-        return LookaheadEngine().load(config, {}, lambda _: None)
+        return LookaheadEngine().load(config, lambda _: None)
 
     load(can_answer=False)
     with Database(tmp_path) as database:
