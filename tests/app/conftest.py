@@ -21,7 +21,9 @@ def config(tmp_path: Path) -> ServiceConfig:
 @pytest.fixture
 def verify_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of every draft is verified, so that what is accepted depends on no clock."""
-    monkeypatch.setattr(workbench, "DecodingConfig", partial(DecodingConfig, adaptive=False))
+    monkeypatch.setattr(
+        workbench, "DecodingConfig", partial(DecodingConfig, adaptive=False, max_rows=16)
+    )
 
 
 @pytest.fixture
