@@ -224,6 +224,7 @@ def test_it_leaves_nothing_behind(start: Start, database: Database) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.usefixtures("verify_all")
 def test_the_embedded_model_is_identical_bit_for_bit(
     embedded_model_path: Path, tmp_path: Path
 ) -> None:

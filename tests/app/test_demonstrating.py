@@ -276,6 +276,7 @@ def test_a_chat_goes_on_behind_the_demo(start: Start) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.usefixtures("verify_all")
 def test_with_the_embedded_model_every_store_has_its_share(
     embedded_model_path: Path, tmp_path: Path
 ) -> None:
@@ -298,14 +299,12 @@ def test_with_the_embedded_model_every_store_has_its_share(
             assert answer.numbers is not None
             for source, count in answer.numbers.accepted_by_source.items():
                 accepted[source] = accepted.get(source, 0) + count
-        accepted.pop("recycled", 0)  # whether they pay depends on what steps cost here
+        accepted.pop("recycled", 0)
         assert set(accepted) == {"prompt", "output", "history", "document"}
         assert min(accepted.values()) >= 5, accepted
         proofread, once_more = (
             answer.text for answer in answers if PASSAGE.split(" ")[-1] in answer.text
         )
-        again = service.start_demo().wait_until_over(300)
-        assert again.status == "complete"
         assert proofread == once_more
     finally:
         service.close()

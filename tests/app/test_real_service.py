@@ -83,6 +83,7 @@ def test_an_answer_is_what_its_ids_say_and_every_step_is_recorded(
     assert sum(step.accepted_length + 1 for step in steps) + 1 == emitted
 
 
+@pytest.mark.usefixtures("verify_all")
 def test_every_forward_of_the_model_is_a_recorded_step_or_prefill_chunk(
     embedded_model_path: Path, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_the_second_turn_reads_only_its_new_tokens(
     assert second.numbers.prefilled_length < 20
 
 
+@pytest.mark.usefixtures("verify_all")
 def test_after_a_restart_chats_and_trie_are_there_and_answers_come_faster(
     first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot], embedded_model_path: Path
 ) -> None:
@@ -135,6 +137,7 @@ def test_after_a_restart_chats_and_trie_are_there_and_answers_come_faster(
     assert plain.numbers.tokens_per_step == 1
 
 
+@pytest.mark.usefixtures("verify_all")
 def test_an_imported_document_is_quoted_and_named_as_the_source(
     first_run: tuple[Path, AnswerSnapshot, AnswerSnapshot],
     embedded_model_path: Path,

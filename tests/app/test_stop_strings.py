@@ -106,7 +106,7 @@ def answer(
         tiny_model("llama"),
         [7, 3, 9],
         drafter=drafter,
-        decoding=DecodingConfig(max_new_tokens=25),
+        decoding=DecodingConfig(max_new_tokens=25, adaptive=False),
         sampling=SamplingConfig(temperature=1.2, seed=seed),
         stop=stop,
     ):

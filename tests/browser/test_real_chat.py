@@ -180,6 +180,7 @@ def test_after_a_restart_the_chat_is_there_and_the_same_question_takes_fewer_ste
         expect(page.locator("#chatbot .user.message")).to_have_text(QUESTION)
         assert answer(page) == first_run.answer
         assert ask_anew(page, QUESTION) == first_run.answer
+        # What steps cost decides how much is verified; of a repeated answer three pay anywhere.
         assert tokens_per_step(page) >= 3
         again = saved_answer(first_run.data_dir, page)
         assert ask_anew(page, QUESTION, lookahead=False) == first_run.answer

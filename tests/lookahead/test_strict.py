@@ -207,7 +207,7 @@ def test_flexible_fp32_differs_at_ties_only(
 ) -> None:
     model = lookahead.load_model(embedded_model_path, device="cpu", dtype="float32")
     assert model.mode == "flexible"
-    decoding = DecodingConfig(max_new_tokens=length)
+    decoding = DecodingConfig(max_new_tokens=length, max_rows=16, adaptive=False)
     num_ties = 0
     for prompt in PROMPTS[:num_prompts]:
         ids = prompt_ids(model, prompt)
