@@ -7,6 +7,7 @@ Knows the shape of a model's heads and the kernels of the library; no weights, n
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Self
 
@@ -24,6 +25,8 @@ _FOLD_LENGTHS = (*range(1, 300, 3), 511, 512, 513, 1024, 1500, 2049)
 # Around the places where keys are split, and where the kernel cuts them.
 _CASCADE_LENGTHS = (0, 5, 31, 62, 63, 64, 93, 127, 300, 511, 512, 545, 1024, 1500, 2049)
 _CASCADE_WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 32)
+_ALL_WIDTHS_LENGTHS = (60, 300)  # of context: with one split and with two
+_SPARE_SLOTS = 37  # of a cache's buffer, behind those in use
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,12 @@ def cascade_is_exact(adapter: ModelAdapter) -> bool:
     if getattr(config, "v_head_dim", None) not in (None, heads.dim):
         return False  # keys and values of latent attention differ in size
     generator, random = torch.Generator().manual_seed(0), Random(0)
+    shapes = [*product(_CASCADE_LENGTHS, _CASCADE_WIDTHS)]
+    shapes += product(_ALL_WIDTHS_LENGTHS, range(1, max(_CASCADE_WIDTHS) + 1))
     try:
         return all(
             _is_same_alone(heads, length, _random_tree(width, random), generator)
-            for length in _CASCADE_LENGTHS
-            for width in _CASCADE_WIDTHS
+            for length, width in shapes
         )
     except (AttributeError, RuntimeError, TypeError):
         _logger.info("cascade attention does not run here", exc_info=True)
@@ -107,8 +111,10 @@ def _is_same_alone(
     attention = CascadeAttention(heads.dtype, heads.query // heads.key)
     module = torch.nn.Module()
     width = len(parents)
-    query = torch.cat([heads.random(1, generator)[0] for _ in parents], dim=2)
-    _, key, value = heads.random(context_length + width, generator)
+    rows = torch.cat([heads.random(1, generator)[0] for _ in parents], dim=2)
+    query = rows.transpose(1, 2).contiguous().transpose(1, 2)  # as the library's projections lie
+    buffers = heads.random(context_length + width + _SPARE_SLOTS, generator)[1:]
+    key, value = (buffer[:, :, : context_length + width] for buffer in buffers)
     plan = attention.plan(parents, context_length)
     tree, _ = cascade_attention(module, query, key, value, None, strict_plan=plan)
     path: list[list[int]] = []

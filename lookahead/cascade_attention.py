@@ -207,9 +207,9 @@ def _attend(
     grouped = query.view(kv_heads, group, num_nodes, dim).transpose(1, 2)
     padded = pad(grouped, (0, 0, 0, rows - group))  # [kv_heads, nodes, rows, dim]
     in_runs = padded if block.run_rows is None else padded.index_select(1, block.run_rows)
-    memory_rows = _memory_rows(key, block.slots)
+    memory_rows = _memory_rows(key, block.slots)  # and those of the values
     tail, tail_weight = attend(
-        in_runs.view(kv_heads, len(block.slots), -1, dim).transpose(0, 1),
+        in_runs.reshape(kv_heads, len(block.slots), -1, dim).transpose(0, 1),
         _gathered(key, memory_rows),
         _gathered(value, memory_rows),
         attn_mask=block.mask,
@@ -221,7 +221,7 @@ def _attend(
     )  # [nodes, rows, kv_heads, dim] and [nodes, rows, kv_heads]
     if block.split:
         context, context_weight = attend(
-            padded.view(1, kv_heads, num_nodes * rows, dim),
+            padded.reshape(1, kv_heads, num_nodes * rows, dim),
             key[:, :, : block.split],
             value[:, :, : block.split],
             scale=scaling,
@@ -251,6 +251,7 @@ def _gathered(states: torch.Tensor, memory_rows: torch.Tensor) -> torch.Tensor:
     """`[runs, kv_heads, 64, dim]` the keys or values in these rows of a cache's memory."""
     _, kv_heads, length, dim = states.shape
     head_stride = states.stride(1) // dim
-    assert states.stride()[1:] == (head_stride * dim, dim, 1), "a head's keys lie in a row"
+    if states.stride()[1:] != (head_stride * dim, dim, 1):
+        raise RuntimeError(f"keys or values lie otherwise in memory: strides {states.stride()}")
     memory = states.as_strided(((kv_heads - 1) * head_stride + length, dim), (dim, 1))
     return memory.index_select(0, memory_rows.view(-1)).view(*memory_rows.shape, dim)

@@ -66,16 +66,17 @@ def test_the_place_of_the_split_depends_on_the_position_alone(
             assert alone.split == block.split
 
 
-@pytest.mark.parametrize("heads", [(4, 2), (9, 3), (4, 4)])
+@pytest.mark.parametrize("heads", [(4, 2), (9, 3), (4, 4), (8, 2), (8, 1), (16, 2)])
 @pytest.mark.parametrize("context_length", [3, 61, 70, 300])
 def test_it_is_attention_over_the_path(heads: tuple[int, int], context_length: int) -> None:
     generator = torch.Generator().manual_seed(1)
     parents = [-1, 0, 1, 0, 3, 3]
     length = context_length + len(parents)
     query, key, value = (
-        torch.randn(1, count, rows, 16, generator=generator, dtype=torch.float64)
-        for count, rows in ((heads[0], 8), (heads[1], length), (heads[1], length))
-    )
+        torch.randn(1, *shape, 16, generator=generator, dtype=torch.float64)
+        for shape in ((8, heads[0]), (heads[1], length + 9), (heads[1], length + 9))
+    )  # laid out as the library's projections and our cache have them
+    query, key, value = query.transpose(1, 2), key[:, :, :length], value[:, :, :length]
     plan = CascadeAttention(torch.float64, heads[0] // heads[1]).plan(parents, context_length)
     output, _ = cascade_attention(torch.nn.Module(), query, key, value, None, strict_plan=plan)
     for node in range(len(parents)):
@@ -88,9 +89,11 @@ def test_it_is_attention_over_the_path(heads: tuple[int, int], context_length: i
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_the_probe_finds_it_exact_here(family: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("family", "key_heads"), [("llama", 2), ("llama", 1), ("gpt2", 4)])
+def test_the_probe_finds_it_exact_here(family: str, key_heads: int, dtype: torch.dtype) -> None:
     model = copy.deepcopy(tiny_model(family).hf_model)
+    if family == "llama":
+        model.config.num_key_value_heads = key_heads  # the probe needs the shape alone
     assert cascade_is_exact(ModelAdapter(model.to(dtype)))
 
 
