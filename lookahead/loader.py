@@ -83,7 +83,8 @@ def load_model(
         context_length: tokens of context at most; None: all the model has.
         attention: the library's attention, "sdpa" or "eager"; None: what it prefers. Strict mode
             needs "sdpa".
-        packed: on a CPU, lay the weights out for its kernels where that is possible.
+        packed: on a CPU, lay the weights out for its kernels where that is possible; `hf_model` is
+            for inference there then.
         report: told in sentences what takes long.
         facts: where measurements are found and kept; None: a file in the cache folder.
 
@@ -101,11 +102,13 @@ def load_model(
     report("Loading the tokenizer")
     tokenizer = AutoTokenizer.from_pretrained(path)
     report("Loading the weights")
-    hf_model = _load_weights(
-        path, chosen_device, dtype, attention=attention, weights=weights, facts=facts
+    hf_model, packing = _load_weights(
+        *(path, chosen_device, dtype),
+        attention=attention,
+        packed=packed and chosen_device.type == "cpu",
+        weights=weights,
+        facts=facts,
     )
-    is_packable = packed and chosen_device.type == "cpu"
-    packing = pack_weights(hf_model) if is_packable else Packing.NONE
     model = _describe(hf_model, tokenizer, path, str(name), context_length)
     fingerprint = runtime_fingerprint(weights, model.dtype, chosen_device, packing)
     model = replace(
@@ -206,18 +209,27 @@ def _load_weights(
     dtype: str,
     *,
     attention: str | None,
+    packed: bool,
     weights: str,
     facts: MutableMapping[str, str],
-) -> PreTrainedModel:
+) -> tuple[PreTrainedModel, Packing]:
     """Load in the dtype asked for; "auto" on a CPU tries bf16 and keeps it where rows are cheap."""
 
-    def load(chosen: torch.dtype) -> PreTrainedModel:
+    def load(chosen: torch.dtype) -> tuple[PreTrainedModel, Packing]:
         with _no_progress_bar():
             hf_model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
                 path, dtype=chosen, attn_implementation=attention
             )
         torch.nn.Module.to(hf_model, device)
-        return hf_model
+        if not packed:
+            return hf_model, Packing.NONE
+        return hf_model, pack(hf_model, f"packing:{runtime_fingerprint(weights, chosen, device)}")
+
+    def pack(hf_model: PreTrainedModel, key: str) -> Packing:
+        known = next((known for known in Packing if known.value == facts.get(key)), None)
+        found = pack_weights(hf_model, known)
+        facts[key] = found.value
+        return found
 
     if dtype != "auto":
         if dtype not in _DTYPES:
@@ -228,11 +240,13 @@ def _load_weights(
         return load(torch.bfloat16 if can_bf16 else torch.float16)
     if not _cpu_multiplies_bf16():
         return load(torch.float32)
-    key = f"row_cost_ratio_in_processor_time:{runtime_fingerprint(weights, torch.bfloat16, device)}"
+    wanted = Packing.SAME_BITS if packed else Packing.NONE
+    fingerprint = runtime_fingerprint(weights, torch.bfloat16, device, wanted)
+    key = f"row_cost_ratio_in_processor_time:{fingerprint}"
     known = _number(facts.get(key))
     if known is not None and known > _MAX_ROW_COST_RATIO:
         return load(torch.float32)
-    hf_model = load(torch.bfloat16)
+    hf_model, packing = load(torch.bfloat16)
     if known is None:
         adapter = ModelAdapter(hf_model)
         vocab_size = int(hf_model.config.get_text_config(decoder=True).vocab_size)
@@ -241,7 +255,7 @@ def _load_weights(
         _logger.info("16 rows cost %.2f times one row in bf16", ratio)
         if ratio > _MAX_ROW_COST_RATIO:
             return load(torch.float32)
-    return hf_model
+    return hf_model, packing
 
 
 def _number(text: str | None) -> float | None:
