@@ -124,6 +124,9 @@ class _Mode:
         max_rows = decoding.max_rows or model.default_max_rows
         row_class = model.row_class(decoding.strict)
         allowed = [rows for rows in row_class if rows <= max_rows] or row_class[:1]
+        if row_class:
+            fewest = model.strictness.fewest_rows
+            allowed = [rows for rows in allowed if rows >= fewest] or allowed
         return cls(tuple(allowed), max(allowed, default=max_rows))
 
     def curve(self, model: LoadedModel, step_costs: StepCosts) -> StepCurve:

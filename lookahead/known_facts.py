@@ -18,8 +18,10 @@ from lookahead.embedded_model import default_cache_dir
 __all__ = ["KnownFacts"]
 
 _LOCK_SECONDS = 10.0  # another program holds it for milliseconds
-# Row classes without their attention, and a ratio taken from the clock on the wall.
-_READ_BY_NOTHING = re.compile(r"row_classes:[^:]*$|row_cost_ratio:")
+# Of earlier versions: without a version, and a ratio taken from the clock on the wall.
+_READ_BY_NOTHING = re.compile(
+    r"(row_classes|strict_attention|fewest_rows)(:[a-z]+)?:[^:]*$|row_cost_ratio:"
+)
 
 
 class KnownFacts(MutableMapping[str, str]):
@@ -33,6 +35,7 @@ class KnownFacts(MutableMapping[str, str]):
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._path = (cache_dir or default_cache_dir()) / "facts.json"
+        self._patience = _LOCK_SECONDS
         self._facts = self._read()
 
     def __getitem__(self, key: str) -> str:
@@ -67,8 +70,13 @@ class KnownFacts(MutableMapping[str, str]):
         """
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(NotImplementedError):  # the file system knows no locks
-                stack.enter_context(FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS))
+            try:
+                stack.enter_context(FileLock(f"{self._path}.lock", timeout=self._patience))
+            except NotImplementedError:
+                pass  # the file system knows no locks
+            except TimeoutError:
+                self._patience = 0.0  # what holds it may hold it for ever
+                raise
             facts = self._facts | self._read()
             change(facts)
             partial = self._path.with_suffix(".partial")

@@ -34,7 +34,8 @@ class LoadedModel:
         mode: "strict", "flexible" or "plain", where no other is asked for.
         mode_reason: one sentence for people: why.
         find_strictness: measures how strict mode is kept, the first time that it is asked for.
-        fingerprint: of weights, dtype, device, threads and versions: for what is measured.
+        fingerprint: of weights and their layout, dtype, device, threads and versions: for what is
+            measured.
         model_fingerprint: of weights and dtype alone: for what is learned of its words.
         tokenizer_fingerprint: models with the same one can share a Trie.
         vocab_size: number of logits.

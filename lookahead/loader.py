@@ -36,7 +36,7 @@ from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
 from lookahead.model_source import Report, prepare_model
 from lookahead.packed_weights import Packing, pack_weights
-from lookahead.self_test import row_cost_ratio, tree_error
+from lookahead.self_test import max_tree_error, row_cost_ratio, tree_error
 from lookahead.strictness import find_strictness
 
 __all__ = [
@@ -50,10 +50,6 @@ __all__ = [
 
 _logger = logging.getLogger(__name__)
 
-# A tree's logits against its branches': rounding stays far below (0.02 in bf16, 2e-6 in fp32 for
-# the embedded model), a wrong mask far above (docs/lab-log.md).
-_MAX_TREE_ERROR = {torch.float64: 1e-5, torch.float32: 1e-3}
-_MAX_TREE_ERROR_HALF = 0.1
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _DTYPES["float64"] = torch.float64
 # bf16 on a CPU pays when 16 rows cost at most half as much again as one.
@@ -336,6 +332,6 @@ def _tree_problem(model: LoadedModel) -> str:
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as caught:
         _logger.info("the tree test failed", exc_info=True)
         return f"Plain decoding only: this model family takes no token tree ({caught})."
-    if error > _MAX_TREE_ERROR.get(model.dtype, _MAX_TREE_ERROR_HALF):
+    if error > max_tree_error(model.dtype):
         return f"Plain decoding only: this model's logits over a tree are off by {error:.1e}."
     return ""

@@ -20,10 +20,10 @@ __all__ = ["PathAttention", "PathPlan"]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A run of nodes, each the child of the one before, and what to place before they are run.
+    """Nodes, each the child of the one before, and what to place before they are run.
 
     Args:
-        nodes: the run.
+        nodes: these, as many as follow each other.
         depth: depth of its first node.
         placed_nodes: nodes of its path whose slots hold another node; empty: all are in place.
         placed_depth: depth of the first of them.

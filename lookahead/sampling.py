@@ -81,7 +81,8 @@ class TokenSampler:
         """
         config = self._config
         if self._process is not None:
-            logits = self._process([*committed.tolist(), *path], logits)
+            # A copy, which it may write into; what forwards give may not be.
+            logits = self._process([*committed.tolist(), *path], logits.clone())
         if self.seed is None and config.repetition_penalty == 1.0:
             return int(logits.float().argmax() if logits.dtype.itemsize < 4 else logits.argmax())
         scores = in_float64(logits)

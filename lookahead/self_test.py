@@ -1,7 +1,7 @@
 """What a loaded model can do here, found out by trying: trees, strict rows, the cost of rows.
 
 Every answer depends on weights, dtype, device, threads and library versions, so it is measured on
-the loaded model and remembered by the loader under those. Nothing here decodes text.
+the loaded model and remembered by the callers under those. Nothing here decodes text.
 """
 
 import copy
@@ -22,7 +22,9 @@ __all__ = [
     "cheapest_row_count",
     "find_row_classes",
     "follows_stock",
+    "max_tree_error",
     "row_cost_ratio",
+    "strict_tree_error",
     "tree_error",
 ]
 
@@ -33,6 +35,7 @@ _MOST_PADDED_ROWS = 8  # of a plain step
 _NEXT_TO_NOTHING = 1.03  # times the cheapest
 _MIN_COMPARED_TOKENS = 16  # of the pool of 32, at every row count
 _FEWEST_ROWS = 4
+_TREE = (-1, 0, 1, 2, 0, 4, 1, 6)  # parents: three branches, one of them behind another
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,14 @@ class RowClasses:
 
     @classmethod
     def from_json(cls, text: str) -> "RowClasses":
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
         known = json.loads(text)
-        return cls(
-            tuple(tuple(group) for group in known["classes"]),
-            known["matches_stock"],
-        )
+        classes = tuple(tuple(group) for group in known["classes"])
+        possible = range(1, MAX_PROBED_ROWS + 1)
+        for group in classes:
+            if not group or group != tuple(rows for rows in possible if rows in group):
+                raise ValueError(f"{group} are no row counts")
+        return cls(classes, known["matches_stock"] is True)
 
 
 def find_row_classes(
@@ -164,8 +169,7 @@ def tree_error(adapter: ModelAdapter, vocab_size: int) -> float:
     Relative to the largest logit. Small (rounding) where the family's masks, positions and cache
     are handled right; near 1 where they are not.
     """
-    token_ids = _probe_ids(vocab_size, 8)
-    parents = [-1, 0, 1, 2, 0, 4, 1, 6]
+    token_ids, parents = _probe_ids(vocab_size, len(_TREE)), _TREE
     tree = adapter.verify(token_ids, parents, _probe_cache(adapter, vocab_size)).float()
     stock = {-1: _stock_cache(adapter, vocab_size)}  # behind each node
     positions = {-1: _CONTEXT_LENGTH - 1}
@@ -177,6 +181,29 @@ def tree_error(adapter: ModelAdapter, vocab_size: int) -> float:
         worst = max(worst, float((tree[node] - row).abs().max()))
         scale = max(scale, float(row.abs().max()))
     return worst / scale
+
+
+def strict_tree_error(adapter: ModelAdapter, vocab_size: int, rows: int) -> float:
+    """Largest difference between a tree's logits in strict and in flexible mode, as `tree_error`.
+
+    Bits that are equal whatever is drafted could all be wrong alike.
+    """
+    parents = _TREE[:rows]
+    token_ids = _probe_ids(vocab_size, len(parents))
+    strict, flexible = (
+        adapter.verify(
+            token_ids, parents, _probe_cache(adapter, vocab_size), strict_rows=strict_rows
+        ).float()
+        for strict_rows in (rows, None)
+    )
+    return float((strict - flexible).abs().max() / flexible.abs().max().clamp(min=1.0))
+
+
+def max_tree_error(dtype: torch.dtype) -> float:
+    """Above it a mask is wrong: rounding stays far below (0.02 in bf16, 2e-6 in fp32 for the
+    embedded model), another mask is far above (docs/lab-log.md).
+    """
+    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.1)
 
 
 def row_cost_ratio(adapter: ModelAdapter, vocab_size: int, num_rows: int) -> float:

@@ -167,6 +167,10 @@ class Trie:
             self._check_known(sequence_ids)
             self._publish(hidden=self._snapshot.hidden.difference(sequence_ids))
 
+    def forget(self, sequence_id: int) -> None:
+        """Drop one sequence; the next draft does not know it. Raises KeyError for an unknown id."""
+        self.forget_many([sequence_id])
+
     def forget_many(self, sequence_ids: Collection[int]) -> None:
         """Drop sequences for good. Raises KeyError, and drops none, where one is unknown.
 

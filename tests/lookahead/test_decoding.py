@@ -8,12 +8,13 @@ import pytest
 import torch
 
 import lookahead
-from lookahead import DecodingConfig, FinishReason, SamplingConfig, Session, Trie
+from lookahead import DecodingConfig, FinishReason, SamplingConfig, Session, StepDone, Trie
 from lookahead.draft import DraftTree
 from lookahead.drafter import DraftLimits
 from lookahead.errors import ContextFullError, InvalidRequestError, UnsupportedModeError
 from lookahead.loaded_model import LoadedModel
 from lookahead.request_view import RequestView
+from lookahead.strictness import Strictness
 from tests.lookahead.oracle_drafter import OracleDrafter
 from tests.lookahead.tiny_models import END_TOKEN_ID, VOCAB_SIZE, tiny_model
 
@@ -298,11 +299,34 @@ def test_strict_mode_can_be_asked_for_one_answer(model: LoadedModel) -> None:
     }
     *steps, plain = run(model, PROMPT, **choices)
     assert plain.stats.mode == "strict"
-    assert {step.rows for step in steps[1:]} == {model.strictness.row_class[0]}
+    assert {step.rows for step in steps[1:]} == {model.strictness.fewest_rows}
     drafter = OracleDrafter([*PROMPT, *plain.token_ids], VOCAB_SIZE, 3)
     *steps, drafted = run(model, PROMPT, drafter=drafter, **choices)
     assert drafted.token_ids == plain.token_ids
     assert {step.rows for step in steps[1:]} <= set(model.strictness.row_class)
+
+
+@pytest.mark.parametrize(("max_rows", "expected"), [(1, {1}), (2, {1, 2}), (4, {4}), (16, {4})])
+def test_strict_steps_are_padded_to_what_costs_least_within_what_is_allowed(
+    model: LoadedModel, max_rows: int, expected: set[int]
+) -> None:
+    strictness = Strictness(row_class=(1, 2, 4, 8), fewest_rows=4, attention="path")
+    model = replace(model, find_strictness=lambda *_: strictness)
+    decoding = DecodingConfig(max_new_tokens=8, strict=True, max_rows=max_rows)
+    steps = [
+        event for event in run(model, PROMPT, decoding=decoding) if isinstance(event, StepDone)
+    ]
+    assert {step.rows for step in steps} <= expected
+
+
+def test_a_processor_may_write_into_the_logits_it_is_given(model: LoadedModel) -> None:
+    first = run(model, PROMPT)[-1].token_ids[0]
+
+    def without_first(_: list[int], logits: torch.Tensor) -> torch.Tensor:
+        logits[first] = -torch.inf
+        return logits
+
+    assert first not in run(model, PROMPT, process_logits=without_first)[-1].token_ids
 
 
 def test_a_session_survives_a_caller_who_walks_away(model: LoadedModel) -> None:

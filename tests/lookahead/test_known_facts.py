@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import Timeout
 
 from lookahead.known_facts import KnownFacts
 
@@ -59,8 +60,10 @@ def test_who_writes_at_once_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_what_nothing_reads_any_more_is_dropped(tmp_path: Path) -> None:
-    read = ["row_classes:path:f", "row_cost_ratio_in_processor_time:f", "step_cost:cpu-fp32:f"]
-    written = dict.fromkeys((*read, "row_classes:f", "row_cost_ratio:f"), "x")
+    read = ["row_classes:path:2:f", "strict_attention:2:f", "fewest_rows:path:2:f", "packing:f"]
+    read += ["row_cost_ratio_in_processor_time:f", "step_cost:cpu-fp32:f"]
+    old = ["row_classes:f", "row_classes:cascade:f", "strict_attention:f", "row_cost_ratio:f"]
+    written = dict.fromkeys((*read, *old), "x")
     (tmp_path / "facts.json").write_text(json.dumps(written))
     facts = KnownFacts(tmp_path)
     assert list(facts) == read
@@ -73,3 +76,21 @@ def test_where_nothing_can_be_written_facts_last_for_the_run(tmp_path: Path) -> 
     facts = KnownFacts(tmp_path / "file")
     facts["a"] = "b"
     assert facts["a"] == "b"
+
+
+def test_a_lock_that_is_held_for_ever_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    class Held:
+        def __init__(self, _: str, timeout: float) -> None:
+            waited.append(timeout)
+            raise Timeout("held")
+
+    monkeypatch.setattr("lookahead.known_facts.FileLock", Held)
+    facts = KnownFacts(tmp_path)
+    facts["a"], facts["b"] = "c", "d"
+    assert dict(facts) == {"a": "c", "b": "d"}
+    assert len(waited) == 2
+    assert waited[0] > waited[1] == 0.0

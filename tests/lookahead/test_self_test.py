@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 import torch
 
+import lookahead.path_attention
 import lookahead.self_test as module
+import lookahead.strictness as strictness_module
 from lookahead.adapter import ModelAdapter
 from lookahead.self_test import (
     RowClasses,
     cheapest_row_count,
     find_row_classes,
     row_cost_ratio,
+    strict_tree_error,
     tree_error,
 )
 from lookahead.strictness import Strictness, find_strictness
@@ -142,19 +145,34 @@ def test_a_step_is_padded_to_the_rows_that_cost_least(
 
 
 @pytest.mark.parametrize("known", [None, "4", "7", "many"])
-def test_rows_that_cost_more_than_a_larger_count_are_left_out(
+def test_the_rows_that_cost_least_are_measured_once(
     monkeypatch: pytest.MonkeyPatch, known: str | None
 ) -> None:
     found = {"follows_stock": True, "cascade_is_exact": False, "cheapest_row_count": 4}
     found["find_row_classes"] = RowClasses(((1, 2, 4, 8),), matches_stock=True)
     for name, answer in found.items():
         monkeypatch.setattr(f"lookahead.strictness.{name}", lambda *_, answer=answer: answer)
-    facts = {} if known is None else {"fewest_rows:path:here": known}
+    key = f"fewest_rows:path:{strictness_module._VERSION}:here"
+    facts = {} if known is None else {key: known}
     adapter = ModelAdapter(tiny_model("llama").hf_model)
     strictness = find_strictness(adapter, VOCAB_SIZE, 8, fingerprint="here", facts=facts)
-    assert strictness.row_class == (4, 8)
+    assert (strictness.row_class, strictness.fewest_rows) == ((1, 2, 4, 8), 4)
     assert strictness.is_stock, "four rows have the bits of one"
-    assert facts["fewest_rows:path:here"] == "4"
+    assert facts[key] == "4"
+
+
+def test_attention_that_is_wrong_alike_in_every_tree_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    adapter = ModelAdapter(tiny_model("llama").hf_model)
+    assert strict_tree_error(adapter, VOCAB_SIZE, 8) < 1e-9
+    assert strict_tree_error(adapter, VOCAB_SIZE, 2) < 1e-9
+    right = lookahead.path_attention._one_query
+    monkeypatch.setattr(
+        "lookahead.path_attention._one_query", lambda *args, **kwargs: 2 * right(*args, **kwargs)
+    )
+    monkeypatch.setattr("lookahead.strictness.cascade_is_exact", lambda _: False)
+    assert "off by" in find_strictness(adapter, VOCAB_SIZE, 16).problem
 
 
 @pytest.fixture
@@ -174,7 +192,17 @@ def measured(without_clock: None) -> tuple[Strictness, dict[str, str]]:
     return sound, facts
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"classes": 3}', "null"])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *("", "{", "[]", "{}", '{"classes": 3}', "null"),
+        *(
+            '{"classes": [[]], "matches_stock": true}',
+            '{"classes": [["1"]], "matches_stock": true}',
+        ),
+        '{"classes": [[4, 2], [64]], "matches_stock": true}',
+    ],
+)
 def test_a_damaged_fact_is_measured_anew(
     measured: tuple[Strictness, dict[str, str]], damaged: str
 ) -> None:

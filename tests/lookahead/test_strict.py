@@ -19,6 +19,7 @@ from lookahead.cascade_attention import CascadeAttention
 from lookahead.divergence import find_divergence
 from lookahead.loaded_model import LoadedModel
 from lookahead.path_attention import PathAttention
+from lookahead.self_test import max_tree_error
 from tests.lookahead.prompts import PROMPTS
 
 pytestmark = pytest.mark.real
@@ -157,7 +158,9 @@ def test_where_one_row_is_in_the_class_the_text_is_that_of_a_stock_model(
         if at >= 2 and not strict_model.is_stock:
             break  # only the stock calls are compared: two prompts tell
         expected = library_text(stock, ids, length)
-        assert library_text(strict_model.hf_model, ids, length) == expected
+        ours = library_text(strict_model.hf_model, ids, length)
+        divergence = find_divergence(strict_model, ids, ours, expected)
+        assert divergence is None or divergence.is_tie, "packing may round otherwise, no more"
         if strict_model.is_stock:
             assert a_step_is_stock(strict_model, stock)
             text = run(strict_model, ids, None, trie=Trie(), decoding=decoding)[1].token_ids
@@ -183,11 +186,13 @@ def test_a_padded_batch_through_our_model_is_the_stock_models(
         list(PROMPTS[:3]), return_tensors="pt", padding=True, return_token_type_ids=False
     )
     assert not batch["attention_mask"].all()
-    texts = [
-        model.generate(**batch, max_new_tokens=12, do_sample=False)
-        for model in (stock, strict_model.hf_model)
-    ]
-    assert torch.equal(*texts)
+    with torch.no_grad():
+        expected, ours = (
+            model(**batch).logits[batch["attention_mask"] == 1]
+            for model in (stock, strict_model.hf_model)
+        )
+    far_off = max_tree_error(strict_model.dtype) * float(expected.abs().max())
+    torch.testing.assert_close(ours, expected, rtol=0, atol=far_off)
 
 
 def library_text(hf_model: torch.nn.Module, ids: list[int], length: int) -> list[int]:
