@@ -4,12 +4,12 @@ Knows no service. `app.ui` puts it among the tabs, beside the panel.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import gradio as gr
 from gradio.events import Dependency
 
 from app.demo_handlers import DemoHandlers
+from app.event_options import QUIET, WATCH
 from app.handlers import PageHandlers
 from app.sampling_controls import SamplingControls, optional_number, sampling_controls
 from app.services.views import AnswerOptions
@@ -25,9 +25,6 @@ _PLACEHOLDER = (  # a line end within a paragraph would be shown as one
     "### What would you like to know?\nEverything stays on this machine. Earlier chats and your "
     "documents suggest the next words, and the model checks them: its own answer, in fewer steps."
 )
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-# Watching costs the model nothing, so tabs never wait for one another.
-_WATCH: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +121,28 @@ def wire_chat(
         handlers.ask,
         [view, *question],
         [tab.message, *shown],
-        **_QUIET,
+        **QUIET,
     )
-    demo = side.demo.click(demo_handlers.start, view, shown, **_QUIET)
-    delete = side.chats.delete_chat(handlers.delete_chat, view, shown, **_QUIET)
+    demo = side.demo.click(demo_handlers.start, view, shown, **QUIET)
+    delete = side.chats.delete_chat(handlers.delete_chat, view, shown, **QUIET)
     for moved in (
         ask,
         demo,
-        page.load(handlers.open_page, view, shown, **_QUIET),
-        side.new_chat.click(handlers.new_chat, view, shown, **_QUIET),
-        side.chats.open_chat(handlers.open_chat, view, shown, **_QUIET),
+        page.load(handlers.open_page, view, shown, **QUIET),
+        side.new_chat.click(handlers.new_chat, view, shown, **QUIET),
+        side.chats.open_chat(handlers.open_chat, view, shown, **QUIET),
         delete,
-        panel.open_chat(handlers.open_chat, view, shown, **_QUIET),
-        trie.open_chat(handlers.open_chat, view, shown, **_QUIET),
+        panel.open_chat(handlers.open_chat, view, shown, **QUIET),
+        trie.open_chat(handlers.open_chat, view, shown, **QUIET),
     ):
-        moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **_WATCH)
-        moved.then(handlers.document_switch, view, tab.documents, **_QUIET)
-    tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
-    tab.documents.input(handlers.use_documents, [view, tab.documents], None, **_QUIET)
+        moved.then(demo_handlers.watch, view, shown, trigger_mode="multiple", **WATCH)
+        moved.then(handlers.document_switch, view, tab.documents, **QUIET)
+    tab.stop.click(handlers.stop, view, None, queue=False, **QUIET)
+    tab.documents.input(handlers.use_documents, [view, tab.documents], None, **QUIET)
     for event, handler in (
         (panel.toggle_panel, handlers.panel.toggle_panel),
         (panel.show_answer, handlers.panel.show_answer),
         (panel.hold_answer, handlers.panel.hold_answer),
     ):
-        event(handler, view, panel, trigger_mode="multiple", **_QUIET)
+        event(handler, view, panel, trigger_mode="multiple", **QUIET)
     return demo, delete

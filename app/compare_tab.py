@@ -5,12 +5,12 @@ Knows no service. `app.ui` puts it among the tabs.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 
 from app.compare_handlers import CompareHandlers
 from app.compare_presenter import comparison_value
+from app.event_options import QUIET, WATCH
 from app.sampling_controls import SamplingControls, optional_number, sampling_controls
 
 __all__ = ["COMPARE_CSS", "CompareTab", "compare_tab", "wire_compare"]
@@ -38,7 +38,6 @@ _RESULT = (
     '<table><thead><tr><td></td><th scope="col">Plain decoding</th><th scope="col">Lookahead</th>'
     '</tr></thead><tbody></tbody></table><p class="note"></p></div>'
 )
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +119,10 @@ def wire_compare(
             *(tab.sampling.seed, *tab.sampling.filters),
         ],
         shown,
-        **_QUIET,
+        **QUIET,
     )
-    watching: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
-    started.then(handlers.watch, view, shown, trigger_mode="multiple", **watching)
-    page.load(handlers.watch, view, shown, **watching)
-    shown_tab.select(handlers.open_tab, view, shown, **watching)
-    status.enter_tab(handlers.watch_again, view, shown, trigger_mode="multiple", **watching)
-    tab.stop.click(handlers.stop, view, None, queue=False, **_QUIET)
+    started.then(handlers.watch, view, shown, trigger_mode="multiple", **WATCH)
+    page.load(handlers.watch, view, shown, **WATCH)
+    shown_tab.select(handlers.open_tab, view, shown, **WATCH)
+    status.enter_tab(handlers.watch_again, view, shown, trigger_mode="multiple", **WATCH)
+    tab.stop.click(handlers.stop, view, None, queue=False, **QUIET)

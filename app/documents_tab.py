@@ -13,6 +13,7 @@ from gradio.events import Dependency
 
 from app import document_presenter
 from app.document_handlers import DocumentHandlers
+from app.event_options import QUIET, WATCH
 
 __all__ = ["DOCUMENTS_CSS", "DocumentsTab", "documents_tab", "wire_documents"]
 
@@ -45,9 +46,6 @@ _DOCUMENT_LIST = (
     '<label hidden>Find <input type="search" placeholder="part of a name"></label>'
     '<div class="folders"></div><p role="status"></p>'
 )
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-# Watching costs the model nothing, so tabs never wait for one another.
-_WATCH: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,30 +118,30 @@ def wire_documents(
         shown: the tab that holds the components.
     """
     progress = [tab.report, tab.documents]
-    watched = [page.load(handlers.watch_import, view, progress, **_WATCH)]
+    watched = [page.load(handlers.watch_import, view, progress, **WATCH)]
     typed = gr.on(
         [tab.path.submit, tab.start.click],
         handlers.import_folder,
         [view, tab.path, tab.deeper],
         tab.path,
-        **_QUIET,
+        **QUIET,
     )
     for start in (
         typed,
-        tab.upload.import_uploads(handlers.import_uploads, [view, tab.deeper], None, **_QUIET),
-        tab.report.resume_import(handlers.resume_import, view, None, **_QUIET),
-        tab.report.dismiss_import(handlers.dismiss_import, view, None, **_QUIET),
-        tab.documents.update_folder(handlers.update_folder, [view, tab.deeper], None, **_QUIET),
+        tab.upload.import_uploads(handlers.import_uploads, [view, tab.deeper], None, **QUIET),
+        tab.report.resume_import(handlers.resume_import, view, None, **QUIET),
+        tab.report.dismiss_import(handlers.dismiss_import, view, None, **QUIET),
+        tab.documents.update_folder(handlers.update_folder, [view, tab.deeper], None, **QUIET),
     ):
         watched.append(
-            start.then(handlers.watch_import, view, progress, trigger_mode="multiple", **_WATCH)
+            start.then(handlers.watch_import, view, progress, trigger_mode="multiple", **WATCH)
         )
-    status.enter_tab(handlers.watch_import_again, view, progress, trigger_mode="multiple", **_WATCH)
-    tab.report.cancel_import(handlers.cancel_import, view, None, queue=False, **_QUIET)
-    tab.documents.pin_document(handlers.pin_document, view, tab.documents, **_QUIET)
-    shown.select(handlers.list_documents, None, tab.documents, **_QUIET)
+    status.enter_tab(handlers.watch_import_again, view, progress, trigger_mode="multiple", **WATCH)
+    tab.report.cancel_import(handlers.cancel_import, view, None, queue=False, **QUIET)
+    tab.documents.pin_document(handlers.pin_document, view, tab.documents, **QUIET)
+    shown.select(handlers.list_documents, None, tab.documents, **QUIET)
     deletions = [
-        event(handler, view, [tab.documents, panel], **_QUIET)
+        event(handler, view, [tab.documents, panel], **QUIET)
         for event, handler in (
             (tab.documents.delete_document, handlers.delete_document),
             (tab.documents.delete_folder, handlers.delete_folder),

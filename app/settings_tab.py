@@ -3,10 +3,9 @@
 Knows no service. `app.ui` puts it among the tabs.
 """
 
-from typing import Any
-
 import gradio as gr
 
+from app.event_options import QUIET
 from app.settings_handlers import SettingsHandlers
 
 __all__ = ["settings_tab", "wire_settings"]
@@ -16,7 +15,6 @@ _INFO = (
     "imported deeper, so that drafts are good from the first question on. It stops for every "
     "question and goes on where it was; the line at the top tells how far it is."
 )
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def settings_tab() -> gr.Checkbox:
@@ -41,5 +39,5 @@ def wire_settings(
 ) -> None:
     """The switch is saved when it is moved, and shown as saved."""
     for shown in (page.load, shown_tab.select):
-        shown(handlers.show, None, switch, **_QUIET)
-    switch.input(handlers.switch, [view, switch], None, **_QUIET)
+        shown(handlers.show, None, switch, **QUIET)
+    switch.input(handlers.switch, [view, switch], None, **QUIET)

@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.event_options import QUIET
 from app.trie_handlers import TrieHandlers
 from app.trie_presenter import overview_value
 
@@ -28,7 +29,6 @@ _TEMPLATE = (
     '<th scope="col">Goes on, for instance</th><th scope="col">From</th></tr></thead>'
     "<tbody></tbody></table>"
 )
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def trie_tab(handlers: TrieHandlers) -> gr.HTML:
@@ -56,4 +56,4 @@ def trie_tab(handlers: TrieHandlers) -> gr.HTML:
 
 def wire_trie(handlers: TrieHandlers, trie: gr.HTML, shown_tab: gr.Tab) -> None:
     """The numbers are those of the moment in which the tab is opened."""
-    shown_tab.select(handlers.overview, None, trie, **_QUIET)
+    shown_tab.select(handlers.overview, None, trie, **QUIET)

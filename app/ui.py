@@ -20,6 +20,7 @@ from app.compare_tab import COMPARE_CSS, CompareTab, compare_tab, wire_compare
 from app.demo_handlers import DemoHandlers
 from app.document_handlers import DocumentHandlers
 from app.documents_tab import DOCUMENTS_CSS, DocumentsTab, documents_tab, wire_documents
+from app.event_options import QUIET, WATCH
 from app.handlers import PageHandlers
 from app.panel import PANEL_CSS, panel_component
 from app.settings_handlers import SettingsHandlers
@@ -45,9 +46,6 @@ _SIDEBAR_OPEN = """() => {
 _WHETHER_HIDDEN = "(view, line) => [view, { ...line, is_hidden: document.hidden }]"
 _SHOW_CHAT = "() => ({ selected: 'chat', __type__: 'update' })"
 _OPEN_DEMO = (_STATIC / "open_demo.js").read_text(encoding="utf-8")
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-# Watching costs the model nothing, so tabs never wait for one another.
-_WATCH: dict[str, Any] = {**_QUIET, "concurrency_limit": None}
 
 
 def page_theme() -> gr.themes.Base:
@@ -222,9 +220,9 @@ def _wire_tabs(page: gr.Blocks, handlers: Handlers, parts: _Components) -> list[
         shown=parts.shown_documents,
     )
     for deletion in deleted_documents:
-        deletion.then(handlers.page.conversation, view, parts.chat.chatbot, **_QUIET)
+        deletion.then(handlers.page.conversation, view, parts.chat.chatbot, **QUIET)
     status.enter_tab(
-        handlers.demo.watch_again, view, parts.shown_chat, trigger_mode="multiple", **_WATCH
+        handlers.demo.watch_again, view, parts.shown_chat, trigger_mode="multiple", **WATCH
     )
     return [deleted_chat, *deleted_documents, *ended_imports]
 
@@ -233,9 +231,9 @@ def _wire_sight(page: gr.Blocks, handlers: PageHandlers, parts: _Components) -> 
     """The status line, and what ends when the browser's tab goes out of sight."""
     view, status = parts.view, parts.status
     # with the page's first events, so that the stream has no moment without something pending
-    page.load(handlers.watch_engine, [view, status], status, js=_WHETHER_HIDDEN, **_WATCH)
-    status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **_WATCH)
-    status.leave_tab(handlers.leave_tab, view, None, trigger_mode="multiple", queue=False, **_QUIET)
+    page.load(handlers.watch_engine, [view, status], status, js=_WHETHER_HIDDEN, **WATCH)
+    status.enter_tab(handlers.watch_engine, view, status, trigger_mode="multiple", **WATCH)
+    status.leave_tab(handlers.leave_tab, view, None, trigger_mode="multiple", queue=False, **QUIET)
 
 
 def _scripted(name: str, value: Any, template: str) -> gr.HTML:

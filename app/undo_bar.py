@@ -5,12 +5,12 @@ Knows no service. Called by `app.ui`.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
 from gradio.events import Dependency
 
 from app.document_handlers import DocumentHandlers
+from app.event_options import QUIET
 from app.presenters import deletion_line
 from app.undo_handlers import UndoHandlers
 
@@ -24,7 +24,6 @@ _UNDO_BAR = (
     '<button type="button" class="undo">Undo</button>'
     '<button type="button" class="dismiss" aria-label="Dismiss" title="Dismiss">×</button></div>'
 )
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
 def undo_bar() -> gr.HTML:
@@ -56,8 +55,8 @@ def wire_undo(
         shown: what the chat's view fills.
         documents: the list of documents.
     """
-    page.load(handlers.offer, None, bar, **_QUIET)
+    page.load(handlers.offer, None, bar, **QUIET)
     for deletion in deletions:
-        deletion.then(handlers.offer, None, bar, **_QUIET)
-    undone = bar.undo(handlers.undo, view, [bar, *shown], **_QUIET)
-    undone.then(document_handlers.list_documents, None, documents, **_QUIET)
+        deletion.then(handlers.offer, None, bar, **QUIET)
+    undone = bar.undo(handlers.undo, view, [bar, *shown], **QUIET)
+    undone.then(document_handlers.list_documents, None, documents, **QUIET)

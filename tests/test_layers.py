@@ -51,7 +51,15 @@ SERVICES = (
     "app.chat_template",
 )
 PAGE = (
-    *("app.ui", "app.chat_tab", "app.handlers", "app.presenters", "app.api", "app.api_request"),
+    *(
+        "app.ui",
+        "app.chat_tab",
+        "app.event_options",
+        "app.handlers",
+        "app.presenters",
+        "app.api",
+        "app.api_request",
+    ),
     *("app.server", "app.security", "app.idle_streams", "app.early_script"),
     *("app.panel", "app.panel_handlers", "app.panel_log", "app.panel_presenter"),
     *("app.payloads", "app.tab_view", "app.page_errors", "app.demo_handlers"),
