@@ -88,8 +88,8 @@ FLAT = CostCurve(
 )
 
 _MACHINE = (
-    "Recorded earlier: AMD EPYC (Zen 4, AVX-512 and bf16 instructions), 2 cores with other work, "
-    "torch 2.13, the embedded model, context 256, fastest of 20 steps. --measure-costs measures "
+    "Recorded before weights were packed: AMD EPYC (Zen 4, AVX-512, bf16), 2 cores with other "
+    "work, torch 2.13, the embedded model, context 256, fastest of 20 steps. --measure-costs measures "
     "this machine."
 )
 RECORDED_CURVES = (
