@@ -89,8 +89,8 @@ FLAT = CostCurve(
 
 _MACHINE = (
     "Recorded before weights were packed: AMD EPYC (Zen 4, AVX-512, bf16), 2 cores with other "
-    "work, torch 2.13, the embedded model, context 256, fastest of 20 steps. --measure-costs measures "
-    "this machine."
+    "work, torch 2.13, the embedded model, context 256, fastest of 20 steps. --measure-costs "
+    "measures this machine."
 )
 RECORDED_CURVES = (
     CostCurve(
