@@ -16,14 +16,14 @@ PROMPT = [7, 3, 9, 3, 9]
 def test_a_trie_is_taught_drafted_from_and_forgets() -> None:
     model = tiny_model("llama")
     trie = lookahead.Trie()
-    taught = trie.add([*PROMPT, 1, 2, 3], source=TokenSource.DOCUMENT)
-    first, *steps, finished = lookahead.generate(
-        model,
-        PROMPT,
-        trie=trie,
-        decoding=DecodingConfig(max_new_tokens=8, strict=None, adaptive=False),
-        sampling=SamplingConfig(temperature=0.0, seed=0),
-    )
+    choices = {
+        "decoding": DecodingConfig(max_new_tokens=8, strict=None, adaptive=False),
+        "sampling": SamplingConfig(temperature=0.0, seed=0),
+    }
+    *_, plain = lookahead.generate(model, PROMPT, trie=None, **choices)
+    taught = trie.add([*PROMPT, *plain.token_ids], source=TokenSource.DOCUMENT)
+    first, *steps, finished = lookahead.generate(model, PROMPT, trie=trie, **choices)
+    assert finished.token_ids == plain.token_ids
     assert isinstance(first, PrefillDone)
     assert isinstance(finished, Finished)
     assert finished.stats.num_steps == len(steps)

@@ -1,10 +1,12 @@
 """Random models small enough for hundreds of generations, in float64, where no ties occur."""
 
+from dataclasses import replace
 from functools import cache
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from lookahead.learned import Learned
 from lookahead.loaded_model import LoadedModel
 from lookahead.loader import wrap_model
 
@@ -60,9 +62,21 @@ _SHAPES = {
 }
 
 
-@cache
 def tiny_model(family: str, attention: str = "sdpa", dtype: str = "float64") -> LoadedModel:
-    """A wrapped random model; the same weights for the same arguments."""
+    """A wrapped random model; the same weights for the same arguments, nothing learned yet.
+
+    What one test's answers taught would decide what is drafted in the next.
+    """
+    model = _wrapped(family, attention, dtype)
+    return replace(
+        model,
+        learned=Learned.empty(model.vocab_size),
+        find_strictness=lambda *_: model.strictness,  # measured once
+    )
+
+
+@cache
+def _wrapped(family: str, attention: str, dtype: str) -> LoadedModel:
     return wrap_model(tiny_hf_model(family, attention, dtype))
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from app import cli
 from app.bench.stock_arms import load_stock_model
@@ -32,10 +33,15 @@ def test_two_prompts_of_eight_tokens(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("embedded_model_path")
-def test_the_stock_model_reads_the_very_same_weights_and_has_nothing_of_ours() -> None:
-    model = load_model(dtype="float32", strict=False)
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_stock_model_has_the_very_same_weights_and_nothing_of_ours(packed: bool) -> None:
+    model = load_model(dtype="float32", strict=False, packed=packed)
     stock = load_stock_model(model)
     ours = {name: value.data_ptr() for name, value in model.hf_model.named_parameters()}
-    assert {name: value.data_ptr() for name, value in stock.named_parameters()} == ours
+    theirs = {name: value.data_ptr() for name, value in stock.named_parameters()}
+    assert {name: theirs[name] for name in ours} == ours, "shared in memory"
+    assert (ours == theirs) is not model.is_packed
+    saved = model.hf_model.state_dict()
+    assert all(torch.equal(value, saved[name]) for name, value in stock.named_parameters())
     assert stock is not model.hf_model
     assert stock.config._attn_implementation == "sdpa"
