@@ -14,7 +14,9 @@ from tests.lookahead.tiny_models import tiny_model
 
 pytestmark = pytest.mark.tiny
 
-DTYPES = [torch.float32, torch.bfloat16]
+DTYPES = [torch.float32]
+if torch.ops.mkldnn._is_mkldnn_bf16_supported():  # not by every processor
+    DTYPES.append(torch.bfloat16)
 
 
 def a_layer(dtype: torch.dtype = torch.float32, *, bias: bool = True) -> nn.Linear:
@@ -50,7 +52,10 @@ def test_a_packed_layer_gives_the_product(
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @torch.no_grad()
-def test_a_packed_model_is_the_model(family: str, dtype: torch.dtype) -> None:
+def test_a_packed_model_is_the_model(
+    monkeypatch: pytest.MonkeyPatch, family: str, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(module, "_rows_differ", lambda _: True)  # so that bits may be given up
     stock, model = a_model(family, dtype), a_model(family, dtype)
     found = pack_weights(model)
     assert linear_layers(model) == {PackedLinear}
@@ -61,7 +66,10 @@ def test_a_packed_model_is_the_model(family: str, dtype: torch.dtype) -> None:
 
 
 @torch.no_grad()
-def test_a_head_that_shares_its_weights_leaves_the_embedding_alone() -> None:
+def test_a_head_that_shares_its_weights_leaves_the_embedding_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_rows_differ", lambda _: True)
     model = a_model()
     model.lm_head.weight = model.model.embed_tokens.weight
     before = model.model.embed_tokens.weight.clone()
