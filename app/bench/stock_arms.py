@@ -21,9 +21,9 @@ _LOOKUP_LENGTH = 10  # prompt_lookup_num_tokens, the library's documented exampl
 
 
 def load_stock_model(model: "LoadedModel") -> Any:
-    """A stock model beside ours: same files, dtype, device, attention, and the same weights.
+    """A stock model beside ours: same files, dtype, device, attention, and the very same weights.
 
-    They are shared in memory, but for those that ours has laid out otherwise.
+    Those that ours has laid out otherwise are copied out of it.
 
     Raises:
         BenchError: its weights are not ours: it would be another model that is measured.
@@ -38,17 +38,15 @@ def load_stock_model(model: "LoadedModel") -> Any:
     )
     torch.nn.Module.to(stock, model.device)
     stock.eval()
-    ours = dict(model.hf_model.named_parameters())
     for name, parameter in stock.named_parameters():
         path, _, kind = name.rpartition(".")
-        own = ours.get(name)
-        if not torch.equal(parameter, getattr(model.hf_model.get_submodule(path), kind)):
+        own = getattr(model.hf_model.get_submodule(path), kind)
+        if not torch.equal(parameter, own):
             raise BenchError(
                 f"The library loads other weights than ours ({name}), so there is nothing to "
                 "compare. Use a folder of a model whose files hold all of its weights."
             )
-        if own is not None:
-            parameter.data = own.data
+        parameter.data = own.data
     return stock
 
 
