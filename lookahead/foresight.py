@@ -8,7 +8,6 @@ a drafter with its limits; what it says changes no text.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -56,7 +55,7 @@ class Noise(NamedTuple):
     keys: NDArray[np.uint64]
     strength: float
     unknown: float
-    bystander_ids: NDArray[np.int64]
+    bystander_ids: IntArray
     bystander_weights: NDArray[np.float64]
 
 
@@ -68,30 +67,32 @@ class Bystanders:
     """Tokens that may come though no evidence names them.
 
     Args:
-        token_ids: uint64 [n].
+        token_ids: int64 [n].
         weights: float64 [n], 1 together: which are likelier.
     """
 
-    token_ids: NDArray[np.uint64]
+    token_ids: IntArray
     weights: NDArray[np.float64]
 
     @classmethod
-    def of(cls, conversation: IntArray, nearly_said: Mapping[int, float]) -> Self:
-        """By how often each occurs, and how long ago it last did.
+    def of(cls, conversation: IntArray, nearly_said: tuple[IntArray, NDArray[np.float64]]) -> Self:
+        """By how often each occurs, and how long ago it last did; the heaviest, heaviest first.
 
         Args:
             conversation: its tokens so far.
-            nearly_said: how often, by token; where the model thought it second 1/2, and so on.
+            nearly_said: tokens, and how often each; where the model thought it second 1/2, and so
+                on.
         """
-        latest_first = conversation[-_LOOKED_BACK:][::-1]
-        ids, ago, counts = np.unique(latest_first, return_index=True, return_counts=True)
-        often_and_late = (counts + 1.0) ** _POWER * (1.0 + ago / _RECENT) ** -_FADING
-        weights = dict(zip(ids.tolist(), often_and_late.tolist(), strict=True))
-        for token_id, often in nearly_said.items():
-            weights[token_id] = weights.get(token_id, 0.0) + often**_POWER
-        heaviest = sorted(weights, key=weights.__getitem__, reverse=True)[:_MAX_BYSTANDERS]
-        values = np.array([weights[token_id] for token_id in heaviest])
-        return cls(np.array(heaviest, np.uint64), values / values.sum())
+        from lookahead.bystanding import weigh  # only now: the page need not wait for numba
+
+        token_ids, weights = weigh(
+            *(conversation[-_LOOKED_BACK:], *nearly_said),
+            power=_POWER,
+            fading=_FADING,
+            recent=float(_RECENT),
+            limit=_MAX_BYSTANDERS,
+        )
+        return cls(token_ids, weights / weights.sum())
 
 
 class Foresight:
@@ -120,6 +121,6 @@ class Foresight:
             np.array(keys, np.uint64),
             self.strength,
             self.unknown,
-            bystanders.token_ids.astype(np.int64),
+            bystanders.token_ids,
             _BYSTANDERS_SHARE * bystanders.weights,
         )

@@ -4,7 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from lookahead.candidates import IntArray
 from lookahead.draft import TokenSource
 from lookahead.drafter import DraftLimits, TrieDrafter
 from lookahead.foresight import Bystanders, Foresight
@@ -13,6 +17,11 @@ from lookahead.request_view import RequestView
 from tests.lookahead.weighing import reweigh
 
 CONVERSATION = np.arange(3, 60)
+NOTHING = (np.empty(0, np.int64), np.empty(0))
+
+
+def nearly(said: dict[int, float]) -> tuple[IntArray, NDArray[np.float64]]:
+    return np.array(list(said), np.int64), np.array(list(said.values()), np.float64)
 
 
 def noise(seed: int, position: int, token_id: int) -> float:
@@ -20,20 +29,42 @@ def noise(seed: int, position: int, token_id: int) -> float:
 
 
 def test_what_occurs_often_or_was_nearly_said_stands_by_with_more_weight() -> None:
-    bystanders = Bystanders.of(np.array([7, 8, 7, 7]), {9: 40.0, 8: 0.1})
+    bystanders = Bystanders.of(np.array([7, 8, 7, 7]), nearly({9: 40.0, 8: 0.1}))
     weights = dict(zip(bystanders.token_ids.tolist(), bystanders.weights.tolist(), strict=True))
     assert weights[9] > weights[7] > weights[8] > 0
     assert sum(weights.values()) == pytest.approx(1.0)
-    later = Bystanders.of(np.array([7, *range(8, 40), 6]), {})
+    later = Bystanders.of(np.array([7, *range(8, 40), 6]), NOTHING)
     assert later.token_ids[0] == 6
     assert later.token_ids[-1] == 7
-    many = Bystanders.of(np.arange(5_000), {4_000: 3.0})
+    many = Bystanders.of(np.arange(5_000), nearly({4_000: 3.0}))
     assert len(many.token_ids) == 256
     assert many.token_ids[0] == 4_000
 
 
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=80),
+    st.dictionaries(st.integers(20, 60), st.floats(0.1, 50.0), max_size=20),
+)
+def test_a_bystander_weighs_what_its_times_and_its_lateness_say(
+    conversation: list[int], said: dict[int, float]
+) -> None:
+    bystanders = Bystanders.of(np.array(conversation, np.int32), nearly(said))
+    latest_first = conversation[::-1]
+    expected = {
+        token_id: (conversation.count(token_id) + 1) ** 0.7
+        * (1 + latest_first.index(token_id) / 10) ** -0.3
+        for token_id in set(conversation)
+    }
+    for token_id, often in said.items():
+        expected[token_id] = expected.get(token_id, 0.0) + often**0.7
+    whole = sum(expected.values())
+    found = dict(zip(bystanders.token_ids.tolist(), bystanders.weights.tolist(), strict=True))
+    assert found == pytest.approx({token_id: w / whole for token_id, w in expected.items()})
+    assert bystanders.weights.tolist() == sorted(bystanders.weights.tolist(), reverse=True)
+
+
 def test_bystanders_share_what_the_children_leave_and_no_token_counts_twice() -> None:
-    foresight, bystanders = Foresight(17, 40), Bystanders.of(CONVERSATION, {})
+    foresight, bystanders = Foresight(17, 40), Bystanders.of(CONVERSATION, NOTHING)
     alone = reweigh(foresight, 1, [3, 100], [0.3, 0.4])
     token_ids, shares = reweigh(foresight, 1, [3, 100], [0.3, 0.4], bystanders)
     assert alone[0] == token_ids[:2] == [3, 100]
@@ -51,7 +82,7 @@ def test_bystanders_share_what_the_children_leave_and_no_token_counts_twice() ->
 
 
 def test_nothing_is_left_for_bystanders_of_sure_children() -> None:
-    foresight, bystanders = Foresight(17, 40), Bystanders.of(CONVERSATION, {})
+    foresight, bystanders = Foresight(17, 40), Bystanders.of(CONVERSATION, NOTHING)
     assert sum(reweigh(foresight, 1, [100], [1.0], bystanders)[1][1:]) == 0.0
     assert reweigh(foresight, 1, [], [])[1] == []
 

@@ -15,6 +15,7 @@ import lookahead
 from lookahead import (
     agreement,
     beliefs,
+    bystanding,
     candidates,
     collecting,
     draft,
@@ -25,6 +26,7 @@ from lookahead import (
     layout,
     merging,
     noise,
+    ranking,
     searching,
     successors,
     token_log,
@@ -55,8 +57,8 @@ FROZEN = (
 )
 
 
-COMPILED = [collecting, evidence, growing, layout, merging, searching]
-TAKING = [module for module in COMPILED if module is not searching]  # which takes nothing
+TAKING = [collecting, evidence, growing, layout, merging]
+COMPILED = [*TAKING, bystanding, ranking, searching]
 
 
 @pytest.mark.parametrize("module", TAKING, ids=lambda module: module.__name__)

@@ -37,5 +37,7 @@ def test_what_was_nearly_said_is_bounded_and_keeps_the_heaviest() -> None:
     misses = NearMisses()
     for token_id in range(5_000):
         misses.add([7, token_id + 100])
-    assert len(misses.nearly_said) <= 1_024
-    assert misses.nearly_said[7] > 1_000
+        token_ids, often = misses.nearly_said
+        assert len(token_ids) <= 1_024
+        assert dict(zip(token_ids.tolist(), often.tolist(), strict=True))[7] > token_id
+    assert len(set(token_ids.tolist())) == len(token_ids) > 512

@@ -9,7 +9,7 @@ from lookahead.agreement import EDGES, FIRST_CELLS, MOST, Agreement
 from lookahead.foresight import Bystanders, Foresight
 from lookahead.noise import gumbel_noise
 
-NO_BYSTANDERS = Bystanders(np.empty(0, np.uint64), np.empty(0))
+NO_BYSTANDERS = Bystanders(np.empty(0, np.int64), np.empty(0))
 
 
 def weigh(agreement: Agreement, shares: Sequence[float], kinds: Sequence[int]) -> list[float]:
@@ -47,12 +47,12 @@ def reweigh(
     """
     known = foresight.noise(depth, bystanders)
     left = max(0.0, 1.0 - sum(probabilities))
-    ids, shares = np.array(token_ids, np.uint64), np.array(probabilities, np.float64)
+    ids, shares = np.array(token_ids, np.int64), np.array(probabilities, np.float64)
     is_other = ~np.isin(bystanders.token_ids, ids)
     others = left * known.bystander_weights[is_other]
     ids = np.concatenate([ids, bystanders.token_ids[is_other]])
     shares = np.concatenate([shares, others])
-    noise = gumbel_noise(foresight.seed, foresight.position + depth - 1, ids)
+    noise = gumbel_noise(foresight.seed, foresight.position + depth - 1, ids.astype(np.uint64))
     weights = shares * np.exp(foresight.strength * noise)
     total = float(weights.sum()) + (left - float(others.sum())) * known.unknown
     return ids.tolist(), (weights / total if total > 0.0 else shares).tolist()
