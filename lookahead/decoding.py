@@ -295,13 +295,13 @@ class _Answer:
         return self._emit(acceptance.token_ids)
 
     def _observe(self, draft: DraftTree, acceptance: Acceptance, logits: torch.Tensor) -> None:
-        """Let the drafter learn from every verified row."""
+        """Let the drafter learn from every verified row; not while looking for drafts rests."""
         if self._drafter is None:
             return
-        if not self._drafter.reads_rows:
-            self._drafter.observe(draft, acceptance.nodes, None)
-            return
-        self._drafter.observe(draft, acceptance.nodes, likeliest_ids(logits))
+        is_resting = self._policy is not None and self._policy.is_resting
+        reads_rows = self._drafter.reads_rows and not is_resting
+        top_ids = likeliest_ids(logits) if reads_rows else None
+        self._drafter.observe(draft, acceptance.nodes, top_ids)
 
     def _weigh(
         self, draft: DraftTree, acceptance: Acceptance, look_seconds: float, seconds: float

@@ -21,8 +21,9 @@ from lookahead.step_costs import StepCurve, StepShapes
 __all__ = ["DraftPolicy", "PolicyStep"]
 
 _RATE_MEMORY = 8.0  # steps over which the rate is taken
-_LOOK_MEMORY = 8.0  # looks over which is taken what looking gives and costs
-_HOPE = 0.1  # tokens that a look gives before one gave any: twenty looks to begin with
+_LOOK_MEMORY = 16  # looks over which is taken what looking gives and costs
+_HOPE = 0.1  # tokens that a look gives before one gave any;
+_HOPE_WEIGHT = 5  # looks that this counts as: text that nobody can guess gets some 15
 _TRUST_STEP = 0.5  # log-odds that a surprise moves the trust in a source
 _MAX_TRUST = 6.0  # log-odds up or down
 _NEVER, _SURELY = 1e-6, 0.99  # of a child behind its parent; certainty is not believed
@@ -54,12 +55,14 @@ class _Choice:
 
     Args:
         cost: of the step, in plain steps.
+        plain_milliseconds: what a plain step would take.
         is_paused: nothing is verified, since it would not pay.
     """
 
     draft: DraftTree | None = None
     num_leaves: int = 1
     cost: float = 1.0
+    plain_milliseconds: float = 1.0
     is_paused: bool = False
 
 
@@ -84,8 +87,9 @@ class DraftPolicy:
         ]
         self._trust: dict[TokenSource, float] = {}
         self._tokens = self._cost = _RATE_MEMORY  # one token a plain step, to begin with
-        self._look_value = _HOPE  # tokens that a look gained lately, verifying paid for
+        self._look_value = _HOPE  # tokens that a look gave lately, verifying paid for
         self._look_cost = 0.0  # plain steps that it took
+        self._num_looks = _HOPE_WEIGHT  # that both are of
         self._steps_since_look = 0
         self._is_promising = True  # the last look had the next token
         self._choice = _Choice()
@@ -99,6 +103,11 @@ class DraftPolicy:
             or self._look_value >= self._rate * self._look_cost
             or self._steps_since_look >= self._probe_interval - 1
         )
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing is looked for in this step, since it is not due."""
+        return self._choice.is_paused and self._choice.draft is None
 
     @property
     def min_probability(self) -> float:
@@ -123,14 +132,15 @@ class DraftPolicy:
         leaves = _leaf_counts(draft.parents, order)
         leaves += leaves[-1:] * (len(self._rows) - len(leaves))  # were its last branch longer
         costs = self._curve.milliseconds(StepShapes(self._rows, widths, leaves), context_length)
-        costs /= costs[0]
+        plain_milliseconds = float(costs[0])
+        costs /= plain_milliseconds
         self._node_price = float(costs[-1] - costs[0]) / len(costs)
         worth = np.cumsum([reached[node] for node in order]) - self._rate * costs[: len(order)]
         best = int(np.argmax(worth))
         self._choice = _Choice(
-            *(draft, leaves[best], float(costs[best])), is_paused=best == 0 < len(order) - 1
+            *(draft, leaves[best], float(costs[best]), plain_milliseconds),
+            is_paused=best == 0 < len(order) - 1,
         )
-        self._look_value += (float(worth[best] - worth[0]) - self._look_value) / _LOOK_MEMORY
         return draft.subtree(sorted(order[: best + 1]))
 
     def observe(self, step: PolicyStep) -> bool:
@@ -139,11 +149,6 @@ class DraftPolicy:
         Returns whether drafting is paused: nothing was verified, since it would not have paid.
         """
         choice, self._choice = self._choice, _Choice()
-        plain = StepShapes((self._rows[0],), (1,), (1,))
-        plain_milliseconds = float(self._curve.milliseconds(plain, step.context_length)[0])
-        look_cost = 1000 * step.look_seconds / plain_milliseconds
-        self._tokens += len(step.token_ids) - self._tokens / _RATE_MEMORY
-        self._cost += choice.cost + look_cost - self._cost / _RATE_MEMORY
         self._curve.observe(
             *(step.rows, step.width, choice.num_leaves),
             context_length=step.context_length,
@@ -151,11 +156,22 @@ class DraftPolicy:
         )
         if choice.draft is None:
             self._steps_since_look += 1
+            self._count(step, choice.cost)
             return choice.is_paused
+        look_cost = 1000 * step.look_seconds / choice.plain_milliseconds
         self._steps_since_look = 0
-        self._look_cost += (look_cost - self._look_cost) / _LOOK_MEMORY
+        gained = len(step.token_ids) - 1 - self._rate * (choice.cost - 1)
+        self._num_looks = min(self._num_looks + 1, _LOOK_MEMORY)
+        self._look_value += (gained - self._look_value) / self._num_looks
+        self._look_cost += (look_cost - self._look_cost) / self._num_looks
+        self._count(step, choice.cost + look_cost)
         self._is_promising = self._compare(choice.draft, step.token_ids)
         return choice.is_paused
+
+    def _count(self, step: PolicyStep, cost: float) -> None:
+        """Take a step of this cost into the rate."""
+        self._tokens += len(step.token_ids) - self._tokens / _RATE_MEMORY
+        self._cost += cost - self._cost / _RATE_MEMORY
 
     def _reached(self, draft: DraftTree) -> list[float]:
         """Probability of each node, by how far its source was to be trusted in this answer."""

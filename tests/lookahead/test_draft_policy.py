@@ -7,7 +7,7 @@ import pytest
 
 from lookahead.draft import DraftTree, TokenSource
 from lookahead.draft_policy import DraftPolicy, PolicyStep
-from lookahead.step_costs import CostPrior, StepCurve
+from lookahead.step_costs import CostPrior, StepCurve, StepShapes
 
 CONTEXT = 300
 FLAT = CostPrior((1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0), context=0.0, row_context=0.0)
@@ -146,7 +146,9 @@ def test_a_draft_that_was_left_out_is_a_free_probe() -> None:
     assert widths[-1] > 1, "and comes back"
 
 
-def looks(chosen: DraftPolicy, num_steps: int, draft: DraftTree, token_id: int) -> list[int]:
+def looks(
+    chosen: DraftPolicy, num_steps: int, draft: DraftTree, token_id: int, look: float = 0.01
+) -> list[int]:
     """The steps of a run in which a draft was looked for."""
     found = []
     for step in range(num_steps):
@@ -155,7 +157,7 @@ def looks(chosen: DraftPolicy, num_steps: int, draft: DraftTree, token_id: int) 
             chosen.choose(draft, CONTEXT)
         else:
             chosen.pause()
-        tell(chosen, [token_id], look=0.01)
+        tell(chosen, [token_id], look=look)
     return found
 
 
@@ -165,6 +167,26 @@ def test_where_looking_gives_nothing_it_is_done_now_and_then_only() -> None:
     late = [step for step in steps if step >= 100]
     assert 10 <= len(late) <= 14
     assert {later - earlier for earlier, later in pairwise(late)} == {8}
+
+
+def test_what_promises_more_than_it_costs_and_never_comes_is_given_up_within_twenty_steps() -> None:
+    """Where rows are free, all that seems possible is verified; what counts is what comes of it."""
+    chosen = policy(FLAT, interval=8)
+    steps = looks(chosen, 100, chain(0.05), token_id=77, look=0.03)
+    assert {later - earlier for earlier, later in pairwise(steps) if later >= 20} == {8}
+
+
+def test_the_machine_is_watched_while_looking_rests() -> None:
+    """Else a slow moment is taken for a wide draft that costs nothing, or the other way round."""
+    curve = StepCurve.from_prior(FLAT)
+    chosen = DraftPolicy(curve, (), max_width=32, probe_interval=8)
+    tell(chosen, [77])
+    for _ in range(60):
+        chosen.pause()
+        tell(chosen, [77])
+    assert curve.milliseconds(StepShapes((1,), (1,), (1,)), CONTEXT)[0] == pytest.approx(
+        50, rel=0.1
+    )
 
 
 def test_a_look_that_was_right_brings_back_the_next_ones() -> None:

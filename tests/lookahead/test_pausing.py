@@ -133,6 +133,24 @@ def test_noise_from_the_first_token_on_costs_next_to_nothing(
     assert any(step.draft_seconds == 0.0 for step in steps), "looking rests, too"
 
 
+def test_rows_are_read_only_where_a_draft_was_looked_for(
+    model: LoadedModel, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    observe = TrieDrafter.observe
+
+    def watched(drafter: TrieDrafter, tree: lookahead.DraftTree, *given: object) -> None:
+        seen.append(given[-1] is not None)
+        observe(drafter, tree, *given)
+
+    monkeypatch.setattr(TrieDrafter, "observe", watched)
+    steps = steps_of(model, PASSAGE, _draw.choices(_WORDS, k=150))
+    seen.pop()  # the last step has room for no draft
+    assert seen == [step.draft_seconds > 0.0 for step in steps[:-1]]
+    assert True in seen[-20:]
+    assert False in seen[-20:]
+
+
 def test_what_is_not_adaptive_verifies_all_that_is_drafted(
     model: LoadedModel, clock: Clock
 ) -> None:
