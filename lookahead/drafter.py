@@ -104,7 +104,8 @@ class TrieDrafter:
         Trie.prepare()
         request = RequestView()
         request.append([0, 0], TokenSource.PROMPT)
-        TrieDrafter(None, None).draft(request, DraftLimits(max_width=2, max_depth=1))
+        limits = DraftLimits(max_width=2, max_depth=1, foresight=Foresight(seed=0, position=2))
+        TrieDrafter(None, None).draft(request, limits)
 
     @property
     def reads_rows(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lookahead.candidates import IntArray
-from lookahead.noise import position_key
+from lookahead.noise import position_keys
 
 __all__ = ["NO_NOISE", "Bystanders", "Foresight", "Noise", "strength_at"]
 
@@ -116,9 +116,8 @@ class Foresight:
         A child counts p·exp(strength·noise), as if the prior's logarithm were off by as much again
         as the noise is not believed; what the children leave counts as noise does on average.
         """
-        keys = [position_key(self.seed, self.position + depth) for depth in range(num_depths)]
         return Noise(
-            np.array(keys, np.uint64),
+            position_keys(self.seed, self.position, num_depths),
             self.strength,
             self.unknown,
             bystanders.token_ids,

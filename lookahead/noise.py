@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["argmax_with_noise", "gumbel_noise", "position_key"]
+__all__ = ["argmax_with_noise", "gumbel_noise", "position_key", "position_keys"]
 
 FloatArray = NDArray[np.float64]
 TokenIds = NDArray[np.uint64]
@@ -67,12 +67,7 @@ def _fractions(seed: int, position: int, token_ids: TokenIds) -> NDArray[np.uint
         rest = shifted[: len(bits)]
         np.multiply(token_ids[start : start + _PIECE], np.uint64(GOLDEN), out=bits)
         bits += key
-        for shift, factor in ROUNDS:
-            np.right_shift(bits, np.uint64(shift), out=rest)
-            bits ^= rest
-            bits *= np.uint64(factor)
-        np.right_shift(bits, np.uint64(31), out=rest)
-        bits ^= rest
+        _mix_all(bits, rest)
         bits >>= np.uint64(12)
     return fractions
 
@@ -86,6 +81,24 @@ def _gumbel(fractions: NDArray[np.uint64]) -> FloatArray:
 def position_key(seed: int, position: int) -> int:
     """What tells the noise of one position of one seed from every other's."""
     return _mix(_mix(seed + GOLDEN) + (position + 1) * GOLDEN)
+
+
+def position_keys(seed: int, first: int, count: int) -> NDArray[np.uint64]:
+    """`[count]` the keys of so many positions in a row."""
+    keys = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    keys += np.uint64(_mix(seed + GOLDEN))
+    _mix_all(keys, np.empty_like(keys))
+    return keys
+
+
+def _mix_all(bits: NDArray[np.uint64], rest: NDArray[np.uint64]) -> None:
+    """`_mix` of every number, in place; `rest` is room for as many."""
+    for shift, factor in ROUNDS:
+        np.right_shift(bits, np.uint64(shift), out=rest)
+        bits ^= rest
+        bits *= np.uint64(factor)
+    np.right_shift(bits, np.uint64(31), out=rest)
+    bits ^= rest
 
 
 def _mix(value: int) -> int:

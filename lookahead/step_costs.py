@@ -5,8 +5,10 @@ learned; the draft policy asks it before every step and tells it after. There is
 a prior gives the shape of the curve, the first real step its scale, the later ones both.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 import numpy as np
@@ -99,29 +101,23 @@ class StepShapes:
 
     def features(self, context_length: int) -> FloatArray:
         """[shapes, features] what each is charged for."""
-        rows = np.asarray(self.rows, np.float64)
-        nodes = np.asarray(self.nodes, np.float64)
+        hats = [_hat(count) for count in self.rows]
         context = context_length / _PER_CONTEXT
-        features = np.empty((len(rows), len(_KNOTS) + 5))
-        features[:, : len(_KNOTS)] = _hats(rows)
-        others = features[:, len(_KNOTS) :]
-        others[:, 0] = context
-        others[:, 1] = (rows - 1) * context
-        others[:, 2] = nodes - 1
-        others[:, 3] = np.asarray(self.leaves) - 1
-        others[:, 4] = nodes * context
-        return features
+        others = [
+            (context, (rows - 1) * context, nodes - 1, leaves - 1, nodes * context)
+            for rows, nodes, leaves in zip(self.rows, self.nodes, self.leaves, strict=True)
+        ]
+        return np.array([(*hat, *other) for hat, other in zip(hats, others, strict=True)])
 
 
-def _hats(rows: FloatArray) -> FloatArray:
-    """[shapes, knots] weights with which the knots around a row count give its cost."""
-    knots = np.array(_KNOTS, np.float64)
-    right = np.clip(np.searchsorted(knots, rows, side="left"), 1, len(knots) - 1)
-    share = (rows - knots[right - 1]) / (knots[right] - knots[right - 1])
-    hats = np.zeros((len(rows), len(knots)))
-    at = np.arange(len(rows))
-    hats[at, right - 1], hats[at, right] = 1 - share, share
-    return hats
+@cache
+def _hat(rows: int) -> tuple[float, ...]:
+    """Weights with which the knots around a row count give its cost."""
+    right = min(max(bisect_left(_KNOTS, rows), 1), len(_KNOTS) - 1)
+    share = (rows - _KNOTS[right - 1]) / (_KNOTS[right] - _KNOTS[right - 1])
+    hat = [0.0] * len(_KNOTS)
+    hat[right - 1], hat[right] = 1 - share, share
+    return tuple(hat)
 
 
 class StepCurve:
@@ -177,8 +173,7 @@ class StepCurve:
         limit = _OUTLIER * variance**0.5
         surprise = min(max(milliseconds - expected, -limit), limit)
         self.mean = self.mean + weighted * (surprise / variance)
-        covariance = prior - np.outer(weighted, weighted) / variance
-        self.covariance = (covariance + covariance.T) / 2
+        self.covariance = prior - np.outer(weighted, weighted) / variance
 
 
 def _shape_spread(prior: CostPrior) -> FloatArray:

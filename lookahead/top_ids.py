@@ -6,7 +6,7 @@ import torch
 from lookahead.candidates import IntArray
 from lookahead.successors import NUM_SUCCESSORS
 
-__all__ = ["MAX_LOGITS", "likeliest_ids"]
+__all__ = ["MAX_LOGITS", "likeliest_ids", "prepare"]
 
 MAX_LOGITS = 2**26  # of one batch where nobody waits: 256 MB in fp32
 
@@ -24,3 +24,8 @@ def likeliest_ids(logits: torch.Tensor) -> IntArray:
     else:
         ranking.write_likeliest(logits.numpy(), top_ids[:, :count])
     return top_ids
+
+
+def prepare(dtype: torch.dtype) -> None:
+    """Have what ranks logits of this type compiled now, not after the first forward."""
+    likeliest_ids(torch.zeros((1, NUM_SUCCESSORS), dtype=dtype))

@@ -110,6 +110,7 @@ class LookaheadEngine:
     def load(self, config: ServiceConfig, report: Callable[[str], None]) -> "LoadedModel":
         """See `Engine`. Measurements are those of the cache folder."""
         import lookahead
+        from lookahead import top_ids
 
         if not config.can_answer:
             return cast("LoadedModel", _tokenizer_alone(config, report))
@@ -124,6 +125,7 @@ class LookaheadEngine:
         )
         report("Compiling the drafter …")  # seconds, once a machine
         TrieDrafter.prepare()
+        top_ids.prepare(model.dtype)
         return model
 
     def new_session(self, model: "LoadedModel") -> "Session":

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lookahead.noise import argmax_with_noise, gumbel_noise
+from lookahead.noise import argmax_with_noise, gumbel_noise, position_key, position_keys
 
 pytestmark = pytest.mark.tiny
 
@@ -27,6 +27,13 @@ def test_noise_depends_on_seed_position_and_token() -> None:
             assert not np.isclose(one, other).any()
             assert abs(np.corrcoef(one, other)[0, 1]) < 0.1
         assert len(np.unique(one)) == len(one)
+
+
+@pytest.mark.parametrize("seed", [0, 17, 2**64 - 1])
+def test_keys_of_positions_in_a_row_are_those_of_each(seed: int) -> None:
+    keys = position_keys(seed, 1234, 31)
+    assert keys.tolist() == [position_key(seed, 1234 + place) for place in range(31)]
+    assert len(position_keys(seed, 5, 0)) == 0
 
 
 def test_a_token_has_the_same_noise_alone_and_among_many() -> None:
