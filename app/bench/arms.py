@@ -5,14 +5,25 @@ last ones, and the whole call. Knows no model and no library; called by the live
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from app.bench.prompt_sets import BenchPrompt
 from lookahead.events import Event, Finished, PrefillDone, StepDone
 
-__all__ = ["Arm", "ArmResult", "BenchRequest", "Clock", "TokenWatch", "watch_events"]
+__all__ = [
+    "Answering",
+    "Arm",
+    "ArmResult",
+    "BenchRequest",
+    "Clock",
+    "SteppedArm",
+    "Stopwatch",
+    "TokenWatch",
+    "finish",
+    "watch_events",
+]
 
 Clock = Callable[[], float]
 
@@ -94,6 +105,47 @@ class Arm(Protocol):
         ...
 
 
+Answering = Generator[int, None, ArmResult]
+"""An answer in the making: after each forward the tokens so far, at the end the result."""
+
+
+class SteppedArm(Arm, Protocol):
+    """An arm that can be stopped between two forwards."""
+
+    def answer(self, request: BenchRequest) -> Answering:
+        """Answer, a forward at a time; only the time of its own forwards is measured."""
+        ...
+
+
+def finish(answering: Answering) -> ArmResult:
+    """Go on to the end."""
+    while True:
+        try:
+            next(answering)
+        except StopIteration as ended:
+            result: ArmResult = ended.value
+            return result
+
+
+class Stopwatch:
+    """A clock that stands still but within `with`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seconds = 0.0
+        self._since: float | None = None
+
+    def __call__(self) -> float:
+        running = 0.0 if self._since is None else self._clock() - self._since
+        return self._seconds + running
+
+    def __enter__(self) -> None:
+        self._since = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds, self._since = self(), None
+
+
 class TokenWatch:
     """Notes when the tokens of one answer come."""
 
@@ -138,25 +190,38 @@ class TokenWatch:
         )
 
 
-def watch_events(generate: Callable[[], Iterable[Event]], clock: Clock) -> ArmResult:
+def watch_events(generate: Callable[[], Iterable[Event]], clock: Clock) -> Answering:
     """Run one generation of our engine and measure it."""
-    watch = TokenWatch(clock)
-    num_nodes = num_rows = 0
+    stopwatch = Stopwatch(clock)
+    watch = TokenWatch(stopwatch)
+    num_nodes = num_rows = num_tokens = 0
     drafted: Counter[str] = Counter()
     finished: Finished | None = None
-    for event in generate():
+    events = iter(generate())
+    while True:
+        with stopwatch:
+            event = next(events, None)
+            match event:
+                case PrefillDone():
+                    watch.take(event.token_ids)
+                case StepDone():
+                    watch.take(event.token_ids, event.accepted_length)
         match event:
+            case None:
+                break
             case PrefillDone():
-                watch.take(event.token_ids)
+                num_tokens = len(event.token_ids)
+                yield num_tokens
             case StepDone():
-                watch.take(event.token_ids, event.accepted_length)
+                num_tokens += len(event.token_ids)
                 num_nodes += event.width
                 num_rows += event.rows
                 drafted.update(source.value for source in event.draft.sources[1:])
+                yield num_tokens
             case Finished():
                 finished = event
-    result = watch.result()
     assert finished is not None, "a generation that nobody cancels finishes"
+    result = watch.result()
     stats = finished.stats
     result.token_ids = finished.token_ids
     result.num_nodes, result.num_rows = num_nodes, num_rows

@@ -7,11 +7,20 @@ the decode steps, and what makes history of a finished answer, sealing with it, 
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from app.bench.arms import Arm, ArmResult, BenchRequest, Clock, watch_events
+from app.bench.arms import (
+    Answering,
+    Arm,
+    ArmResult,
+    BenchRequest,
+    Clock,
+    finish,
+    watch_events,
+)
 from lookahead.config import DecodingConfig, SamplingConfig
 from lookahead.drafter import Drafter
 from lookahead.events import Event
@@ -116,7 +125,19 @@ class EngineRunner:
         )
 
 
-class PlainArm:
+class _EngineArm(ABC):
+    """Answers a forward at a time."""
+
+    @abstractmethod
+    def answer(self, request: BenchRequest) -> Answering:
+        """See `SteppedArm`."""
+
+    def run(self, request: BenchRequest) -> ArmResult:
+        """See `Arm`."""
+        return finish(self.answer(request))
+
+
+class PlainArm(_EngineArm):
     """Our loop with nothing drafted: in the mode measured, or one row a forward."""
 
     def __init__(self, runner: Runner, *, is_one_row: bool = False) -> None:
@@ -125,15 +146,17 @@ class PlainArm:
         self.name = "plain-one-row" if is_one_row else "plain"
         self.title = "ours, plain, one row" if is_one_row else "ours, plain"
 
-    def run(self, request: BenchRequest) -> ArmResult:
-        """See `Arm`."""
-        return watch_events(
-            lambda: self._runner.generate(request, is_one_row=self._is_one_row),
-            self._runner.clock,
+    def answer(self, request: BenchRequest) -> Answering:
+        """See `SteppedArm`."""
+        return (
+            yield from watch_events(
+                lambda: self._runner.generate(request, is_one_row=self._is_one_row),
+                self._runner.clock,
+            )
         )
 
 
-class ColdArm:
+class ColdArm(_EngineArm):
     """Nothing is known but the prompt and the machine: no Trie, no successors, step costs."""
 
     name = "cold"
@@ -143,17 +166,19 @@ class ColdArm:
         self._runner = runner
         self._step_costs = StepCosts()
 
-    def run(self, request: BenchRequest) -> ArmResult:
-        """See `Arm`."""
+    def answer(self, request: BenchRequest) -> Answering:
+        """See `SteppedArm`."""
         trie, learned = Trie(), Learned.empty(self._runner.vocab_size)
         learned.step_costs = self._step_costs
-        return watch_events(
-            lambda: self._runner.generate(request, trie=trie, learned=learned),
-            self._runner.clock,
+        return (
+            yield from watch_events(
+                lambda: self._runner.generate(request, trie=trie, learned=learned),
+                self._runner.clock,
+            )
         )
 
 
-class HistoryArm:
+class HistoryArm(_EngineArm):
     """Earlier prompts of the run and their answers are history."""
 
     name = "history"
@@ -164,10 +189,10 @@ class HistoryArm:
         self._trie = Trie()
         self._learned = Learned.empty(runner.vocab_size)
 
-    def run(self, request: BenchRequest) -> ArmResult:
-        """See `Arm`."""
+    def answer(self, request: BenchRequest) -> Answering:
+        """See `SteppedArm`."""
         known_length = self._trie.statistics().num_tokens
-        result = watch_events(
+        result = yield from watch_events(
             lambda: self._runner.generate(request, trie=self._trie, learned=self._learned),
             self._runner.clock,
         )
@@ -179,7 +204,7 @@ class HistoryArm:
         return result
 
 
-class WarmedArm:
+class WarmedArm(_EngineArm):
     """Every prompt meets the same Trie and successors, and leaves only step costs behind."""
 
     def __init__(
@@ -197,11 +222,11 @@ class WarmedArm:
         self.name = name
         self.title = title
 
-    def run(self, request: BenchRequest) -> ArmResult:
-        """See `Arm`."""
+    def answer(self, request: BenchRequest) -> Answering:
+        """See `SteppedArm`."""
         learned = self._learned.copy()
         learned.step_costs = self._learned.step_costs
-        result = watch_events(
+        result = yield from watch_events(
             lambda: self._runner.generate(request, trie=self._trie, learned=learned),
             self._runner.clock,
         )
@@ -209,7 +234,7 @@ class WarmedArm:
         return result
 
 
-class DrafterArm:
+class DrafterArm(_EngineArm):
     """A drafter by its name, kept for the whole run: it has whatever history its method keeps."""
 
     def __init__(self, runner: Runner, drafter_name: str) -> None:
@@ -220,15 +245,15 @@ class DrafterArm:
         self.name = f"drafter-{drafter_name}"
         self.title = f"drafter {drafter_name}"
 
-    def run(self, request: BenchRequest) -> ArmResult:
-        """See `Arm`."""
+    def answer(self, request: BenchRequest) -> Answering:
+        """See `SteppedArm`."""
 
         def generate() -> Iterator[Event]:
             self._drafter.begin(request.prompt_ids)
             self._drafter.observe_prompt(request.prompt_ids, None)
             yield from self._runner.generate(request, drafter=self._drafter)
 
-        result = watch_events(generate, self._runner.clock)
+        result = yield from watch_events(generate, self._runner.clock)
         ids = [*request.prompt_ids, *result.token_ids]
         result.remember_seconds = _seconds(self._runner.clock, lambda: self._drafter.remember(ids))
         return result
@@ -263,10 +288,11 @@ def warm(
         if not may_go_on():
             break
         report(request)
-        result = watch_events(
+        answering = watch_events(
             lambda r=request: runner.generate(r, trie=trie, learned=learned),  # type: ignore[misc]
             runner.clock,
         )
+        result = finish(answering)
         _remember(trie, request, result)
     trie.seal()
     return trie, learned

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from app.bench.arms import Arm, BenchRequest, Clock
+from app.bench.arms import Arm, ArmResult, BenchRequest, Clock
 from app.bench.charts import draw_live_charts
 from app.bench.engine_arms import (
     ColdArm,
@@ -22,7 +22,7 @@ from app.bench.engine_arms import (
     warm,
 )
 from app.bench.errors import BenchError
-from app.bench.interleaving import Comparison, Difference, Row, run_interleaved
+from app.bench.interleaving import Comparison, Difference, Row, answer_whole, run_interleaved
 from app.bench.live_report import live_figures, live_tables
 from app.bench.measurements import Measurements
 from app.bench.options import BenchOptions
@@ -42,6 +42,7 @@ _QUICK_LAST_PROMPT_SECONDS = 150.0  # after this, no further prompt is begun
 _MOST_DIFFERENCES_NAMED = 20
 
 Report = Callable[[str], None]
+ArmT = TypeVar("ArmT", bound=Arm)
 
 
 def run_live_suite(
@@ -105,9 +106,10 @@ _OUR_DRAFTING_ARMS = (ColdArm, HistoryArm, WarmedArm, DrafterArm)
 
 def measure(
     requests: Sequence[BenchRequest],
-    arms: Sequence[Arm],
+    arms: Sequence[ArmT],
     comparisons: Sequence[Comparison],
     *,
+    answer: Callable[[Sequence[ArmT], BenchRequest], dict[str, ArmResult]] = answer_whole,
     prefix: str = "live",
     may_go_on: Callable[[], bool] = lambda: True,
     report: Report = lambda _: None,
@@ -117,6 +119,7 @@ def measure(
     """Run the arms over the requests and make the report of all prompts that were finished.
 
     Args:
+        answer: how the arms take their turns at a prompt.
         prefix: how the names of all figures begin.
         may_go_on: asked before each prompt.
         keep_rows: given all rows as JSON after each prompt.
@@ -135,7 +138,9 @@ def measure(
 
     is_interrupted = False
     try:
-        run_interleaved(requests, arms, comparisons, on_prompt=on_prompt, may_go_on=may_go_on)
+        run_interleaved(
+            requests, arms, comparisons, answer=answer, on_prompt=on_prompt, may_go_on=may_go_on
+        )
     except KeyboardInterrupt:
         if not rows:
             raise

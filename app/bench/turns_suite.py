@@ -7,7 +7,7 @@ its own tokens only. Called by `app.bench`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.bench.arms import ArmResult, BenchRequest, watch_events
+from app.bench.arms import ArmResult, BenchRequest, finish, watch_events
 from app.bench.engine_arms import Runner
 from app.bench.errors import BenchError
 from app.bench.interleaving import Comparison, Row, arm_order
@@ -82,7 +82,7 @@ class ConversationArm:
         self._turns.append(Turn(request.prompt.turns[0]))
         ids = self._builder.build_chat(self._turns).token_ids
         self.request = BenchRequest(request.prompt, ids)
-        result = watch_events(
+        answering = watch_events(
             lambda: self._runner.generate(
                 self.request,
                 trie=self._trie,
@@ -91,6 +91,7 @@ class ConversationArm:
             ),
             self._runner.clock,
         )
+        result = finish(answering)
         self._turns[-1] = Turn(request.prompt.turns[0], result.token_ids)
         return result
 

@@ -1,8 +1,8 @@
 """The suite `worst-case`: what drafting costs where it cannot help, against our own plain loop.
 
 Random prompts sampled at a high temperature, where nothing is worth drafting, and a hostile Trie,
-which knows every token of the answers and, behind it, only what never follows it there. Called by
-`app.bench`.
+which knows every token of the answers and, behind it, only what never follows it there. All arms
+answer a prompt at once, forward by forward: a few percent are looked for. Called by `app.bench`.
 """
 
 import random
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from app.bench.arms import Arm, BenchRequest
+from app.bench.arms import BenchRequest, SteppedArm
 from app.bench.engine_arms import ColdArm, HistoryArm, PlainArm, WarmedArm, rehearse
-from app.bench.interleaving import Comparison
+from app.bench.interleaving import Comparison, answer_in_turns
 from app.bench.live_suite import measure
 from app.bench.options import BenchOptions
 from app.bench.prompt_sets import BenchPrompt
@@ -57,6 +57,10 @@ def run_worst_case_suite(options: BenchOptions, report: Report) -> SuiteReport:
         except KeyboardInterrupt:  # what was measured stays
             found.is_complete, found.is_interrupted = False, True
             found.notes.append("The run was interrupted before the hostile Trie was measured.")
+    found.notes.append(
+        "The arms answered each prompt at the same time, forward by forward, and each was timed by "
+        "its own forwards alone."
+    )
     found.notes += workload.notes
     return found
 
@@ -66,7 +70,7 @@ def _random_part(
 ) -> SuiteReport:
     runner = workload.runner(options.answer_length, _TEMPERATURE)
 
-    def new_arms() -> list[Arm]:
+    def new_arms() -> list[SteppedArm]:
         return [PlainArm(runner), ColdArm(runner), HistoryArm(runner)]
 
     verdict = "difference" if workload.strict else "not compared bit for bit"
@@ -75,6 +79,7 @@ def _random_part(
     rehearse(new_arms(), unmeasured, report)
     return measure(
         *(requests, new_arms(), [comparison]),
+        answer=answer_in_turns,
         prefix="worst_case.random",
         report=report,
         keep_rows=keep_rows,
@@ -104,9 +109,10 @@ def _hostile_part(
         trie.add_many((None, TokenSource.HISTORY, ids) for ids in wrong)
     trie.seal()
     comparison = Comparison("plain", frozenset({"hostile"}), judge_for(workload))
-    arms: list[Arm] = [plain, hostile_arm(trie)]
+    arms: list[SteppedArm] = [plain, hostile_arm(trie)]
     return measure(
         *(requests, arms, [comparison]),
+        answer=answer_in_turns,
         prefix="worst_case.hostile",
         report=report,
         keep_rows=keep_rows,

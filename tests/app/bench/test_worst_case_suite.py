@@ -1,12 +1,21 @@
-"""The hostile Trie is hostile: at every place of the answers it drafts, and it is wrong."""
+"""The hostile Trie is hostile, at every place of the answers; and arms take fair turns."""
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
+import pytest
+
+from app.bench.arms import ArmResult, BenchRequest, SteppedArm
+from app.bench.engine_arms import ColdArm, HistoryArm, PlainArm
+from app.bench.interleaving import answer_in_turns, answer_whole
 from app.bench.worst_case_suite import hostile_sequences
 from lookahead.draft import TokenSource
 from lookahead.drafter import DraftLimits, TrieDrafter
+from lookahead.events import Event
 from lookahead.request_view import RequestView
 from lookahead.trie import Trie
+from tests.app.bench.scripted_runner import ScriptedRunner, scripted_requests
 
 PROMPT = tuple(range(100, 130))
 ANSWER = tuple((at * at) % 97 for at in range(60))  # tokens come back, with others behind them
@@ -62,3 +71,67 @@ def test_now_and_then_a_long_match_is_followed_by_what_is_wrong() -> None:
         assert draft.match_length == 8
         assert draft.probabilities[1] > 0.2, "it is believed"
         assert draft.token_ids[1] != ANSWER[place]
+
+
+class Drifting(ScriptedRunner):
+    """Drafting gains nothing, and the machine gets slower with every forward."""
+
+    def __init__(self) -> None:
+        super().__init__(slowdown=2.0, noise=0.0)
+        self._forwards = 0
+
+    def generate(self, request: BenchRequest, **given: Any) -> Iterator[Event]:
+        started = self.clock.seconds
+        for event in super().generate(request, **given):
+            self._forwards += 1
+            self.clock.advance((self.clock.seconds - started) * 0.2 * self._forwards)
+            yield event
+            started = self.clock.seconds
+
+
+def test_drift_of_the_machine_falls_on_arms_that_take_turns_alike() -> None:
+    request = scripted_requests(1)[0]
+
+    def ratio(
+        answer: Callable[[Sequence[SteppedArm], BenchRequest], dict[str, ArmResult]],
+    ) -> float:
+        runner = Drifting()
+        results = answer([PlainArm(runner), ColdArm(runner)], request)
+        return results["plain"].decode_seconds / results["cold"].decode_seconds
+
+    assert ratio(answer_whole) < 0.6
+    assert ratio(answer_in_turns) == pytest.approx(1.0, abs=0.15)
+
+
+def test_an_answer_in_turns_is_the_answer_and_its_time_is_its_own() -> None:
+    whole, in_turns = (
+        answer([PlainArm(runner), HistoryArm(runner), ColdArm(runner)], scripted_requests(1)[0])
+        for answer in (answer_whole, answer_in_turns)
+        for runner in [ScriptedRunner(noise=0.0)]
+    )
+    for name, result in whole.items():
+        other = in_turns[name]
+        assert other.token_ids == result.token_ids
+        assert other.accepted_lengths == result.accepted_lengths
+        assert (other.num_rows, other.accepted_by_source) == (
+            result.num_rows,
+            result.accepted_by_source,
+        )
+        for seconds in ("prefill_seconds", "decode_seconds", "total_seconds", "draft_seconds"):
+            assert getattr(other, seconds) == pytest.approx(getattr(result, seconds))
+        assert (other.remember_seconds is None) == (result.remember_seconds is None)
+
+
+def test_next_is_the_arm_with_the_fewest_tokens() -> None:
+    """Plain decoding takes two steps while a drafting arm, which gets two tokens, takes one."""
+    order: list[str] = []
+
+    class Watched(ScriptedRunner):
+        def generate(self, request: BenchRequest, **given: Any) -> Iterator[Event]:
+            for event in super().generate(request, **given):
+                order.append("plain" if given.get("trie") is None else "cold")
+                yield event
+
+    runner = Watched()
+    answer_in_turns([PlainArm(runner), ColdArm(runner)], scripted_requests(1)[0])
+    assert order[:8] == ["plain", "cold", "plain", "cold", "plain", "plain", "cold", "plain"]
