@@ -20,9 +20,11 @@ def likeliest_ids(logits: torch.Tensor) -> IntArray:
     if logits.device.type != "cpu":
         top_ids[:, :count] = logits.topk(count).indices.numpy(force=True)
     elif logits.dtype.itemsize == 2:
-        ranking.write_likeliest_of_bits(logits.view(torch.int16).numpy(), top_ids[:, :count])
+        ranking.write_likeliest_of_bits(
+            logits.view(torch.int16).numpy(force=True), top_ids[:, :count]
+        )
     else:
-        ranking.write_likeliest(logits.numpy(), top_ids[:, :count])
+        ranking.write_likeliest(logits.numpy(force=True), top_ids[:, :count])
     return top_ids
 
 

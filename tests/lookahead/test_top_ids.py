@@ -55,3 +55,16 @@ def test_half_precision_is_ordered_by_its_bits(row: list[float]) -> None:
     logits = torch.tensor([row], dtype=torch.float16)
     found = [token_id for token_id in likeliest_ids(logits)[0].tolist() if token_id >= 0]
     assert [row[at] for at in found] == sorted(row, reverse=True)[:8]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_whatever_the_logits_are_the_ids_are_of_the_vocabulary(dtype: torch.dtype) -> None:
+    """They are indexes of tables in compiled code, which checks none."""
+    logits = torch.randn(4, 600, requires_grad=True).to(dtype)
+    is_broken = torch.zeros(4, 600, dtype=torch.bool)
+    is_broken[1], is_broken[2, ::2] = True, True
+    logits = logits.masked_fill(is_broken, torch.nan)
+    for token_ids in likeliest_ids(logits).tolist():
+        assert len(set(token_ids)) == 8
+        assert 0 <= min(token_ids) <= max(token_ids) < 600
+    assert likeliest_ids(logits[:0]).shape == (0, 8)
