@@ -9,9 +9,10 @@ the app's services, from any thread.
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 from storage.errors import DatabaseDamagedError, DataFolderError, storage_error
 from storage.times import now
@@ -37,7 +38,7 @@ CREATE_SEGMENTS = """
     )
 """
 
-_Statement = tuple[str, Callable[[], Iterable[tuple[object, ...]]]]
+ResultT = TypeVar("ResultT")
 
 
 class SegmentCache:
@@ -65,23 +66,33 @@ class SegmentCache:
 
     def load(self, tokenizer_id: int) -> list[tuple[str, bytes]]:
         """Name and content of the segments saved last, in their order; none where none are."""
-        rows = self._run(
-            "SELECT name, data FROM segments WHERE database_id = ? AND tokenizer_id = ?"
-            " ORDER BY number",
-            (self._database_id, tokenizer_id),
-        )
-        return [
-            (str(name), data if isinstance(data, bytes) else b"")  # of another type: damaged
-            for name, data in rows or ()
-        ]
+
+        def read(connection: sqlite3.Connection) -> list[tuple[str, bytes]]:
+            connection.execute("BEGIN")
+            rows = connection.execute(
+                "SELECT name, rowid, typeof(data) FROM segments"
+                " WHERE database_id = ? AND tokenizer_id = ? ORDER BY number",
+                (self._database_id, tokenizer_id),
+            ).fetchall()
+            return [
+                (str(name), _content(connection, rowid) if kind == "blob" else b"")  # damaged
+                for name, rowid, kind in rows
+            ]
+
+        return self._run(read) or []
 
     def names(self, tokenizer_id: int) -> list[str] | None:
         """The names of the segments saved last, in their order; None: that cannot be read."""
-        rows = self._run(
-            "SELECT name FROM segments WHERE database_id = ? AND tokenizer_id = ? ORDER BY number",
-            (self._database_id, tokenizer_id),
-        )
-        return None if rows is None else [str(row[0]) for row in rows]
+
+        def read(connection: sqlite3.Connection) -> list[str]:
+            rows = connection.execute(
+                "SELECT name FROM segments"
+                " WHERE database_id = ? AND tokenizer_id = ? ORDER BY number",
+                (self._database_id, tokenizer_id),
+            )
+            return [str(name) for (name,) in rows]
+
+        return self._run(read)
 
     def save(self, tokenizer_id: int, names: Sequence[str], contents: Mapping[str, bytes]) -> bool:
         """Keep these segments in this order and overwrite where all others stood; whether it did.
@@ -90,45 +101,41 @@ class SegmentCache:
             contents: of those that are new, asked for one after the other, so that they need not be
                 in memory together. One that is neither new nor kept is left out.
         """
-        if not self.may_write():
-            return False
         owner = (self._database_id, tokenizer_id)
-        marks = ", ".join("?" * len(names))
-        rows = self._run(
-            f"DELETE FROM segments WHERE database_id = ? AND tokenizer_id = ?"
-            f" AND name NOT IN ({marks})",
-            (*owner, *names),
-            (
+
+        def write(connection: sqlite3.Connection) -> bool:
+            connection.execute(
+                f"DELETE FROM segments WHERE database_id = ? AND tokenizer_id = ?"
+                f" AND name NOT IN ({', '.join('?' * len(names))})",
+                (*owner, *names),
+            )
+            connection.executemany(
                 "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, 0, ?, ?)",
-                lambda: ((*owner, name, now(), data) for name, data in contents.items()),
-            ),
-            (
+                ((*owner, name, now(), data) for name, data in contents.items()),
+            )
+            connection.executemany(
                 "UPDATE segments SET number = ?"
                 " WHERE database_id = ? AND tokenizer_id = ? AND name = ?",
-                lambda: ((number, *owner, name) for number, name in enumerate(names)),
-            ),
-        )
-        return rows is not None
+                ((number, *owner, name) for number, name in enumerate(names)),
+            )
+            return True
+
+        return self.may_write() and self._run(write) is not None
 
     def drop(self, tokenizer_id: int) -> bool:
         """Delete a tokenizer's segments and overwrite where they stood; whether it did."""
         return self.save(tokenizer_id, (), {})
 
-    def _run(
-        self, sql: str, values: tuple[object, ...], *others: _Statement
-    ) -> list[tuple[object, ...]] | None:
-        """Run statements in one transaction; a file that is damaged is removed first.
+    def _run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT | None:
+        """Do it in one transaction; a file that is damaged is removed first.
 
-        Returns the rows of the first one, or None where the file cannot be used.
+        Returns what it returns, or None where the file cannot be used.
         """
         with self._lock:
             for is_last_try in (False, True):
                 try:
                     with closing(self._open()) as connection, connection:
-                        rows = connection.execute(sql, values).fetchall()
-                        for other_sql, other_values in others:
-                            connection.executemany(other_sql, other_values())
-                        return rows
+                        return work(connection)
                 except (sqlite3.Error, DataFolderError, OverflowError) as error:
                     if is_last_try or not self._is_damage(error) or not self._remove():
                         logger.warning("The cache %s cannot be used: %s", self._path, error)
@@ -170,3 +177,9 @@ class SegmentCache:
         except OSError:
             return False
         return True
+
+
+def _content(connection: sqlite3.Connection, rowid: int) -> bytes:
+    """A segment's bytes, copied once: a row that is selected and sorted is copied three times."""
+    with connection.blobopen("segments", "data", rowid, readonly=True) as blob:
+        return blob.read()
