@@ -83,10 +83,10 @@ def generate(
     prompt_ids = _checked_prompt(model, prompt_ids)
     decoding = decoding or DecodingConfig()
     session = session or Session(model)
+    learned = model.learned if learned is None else learned
     if not model.can_roll_back:
         drafter = None
-    learned = model.learned if learned is None else learned
-    if drafter is None and trie is not None and model.can_roll_back:
+    elif drafter is None and trie is not None:
         drafter = TrieDrafter(trie, learned, masked_sequence_ids)
     sampler = TokenSampler(sampling or model.default_sampling, model.vocab_size, process_logits)
     answer = _Answer(
@@ -105,7 +105,8 @@ def generate(
                 break
             yield answer.step()
     finally:
-        session.end(len(prompt_ids) + len(answer.token_ids))
+        # A rule that raised leaves tokens that were chosen but not committed.
+        session.end(min(len(prompt_ids) + len(answer.token_ids), len(session.request)))
     if observe and trie is not None:
         trie.add([*prompt_ids, *answer.token_ids], source=TokenSource.HISTORY)
     assert answer.reason is not None, "an answer ends for a reason"
@@ -275,7 +276,7 @@ class _Answer:
             min_probability=MIN_PROBABILITY if policy is None else policy.min_probability,
             foresight=self._sampler.foresight(root_position + 1),
         )
-        draft = self._drafter.draft(self.session.request, limits)
+        draft = self._drafter.draft(self.session.request, limits).within(self.model.vocab_size)
         assert draft.width <= limits.max_width, "a drafter keeps to the width it is given"
         assert max(draft.depths) <= limits.max_depth, "a drafter keeps to the depth it is given"
         return draft if policy is None else policy.choose(draft, root_position)

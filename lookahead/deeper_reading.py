@@ -6,6 +6,7 @@ Knows the model and token ids, no documents. Called in idle time, a batch at a t
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from lookahead.kv_cache import KVCache
 from lookahead.loaded_model import LoadedModel
@@ -28,14 +29,15 @@ def read(
 
     Args:
         windows: token ids of each text, no longer than the context; the next one is asked for
-            when the one before has been read.
+            when the one before has been read. Read up to the first that the model cannot say.
         clock: gives seconds.
     """
     if not model.can_roll_back:  # nothing is ever drafted
         return
     pace = Pace(max(1, min(_MAX_ROWS, MAX_LOGITS // model.vocab_size)))
     cache = KVCache(model.adapter.num_layers, model.context_length)
-    for token_ids in windows:
+    for window in windows:
+        token_ids = list(takewhile(model.vocab_size.__gt__, window))
         cache.truncate(0)
         while cache.length < len(token_ids):
             started = clock()

@@ -85,6 +85,16 @@ class DraftTree:
                 children[parent][self.token_ids[node]] = node
         return children
 
+    def within(self, vocab_size: int) -> "DraftTree":
+        """The tree without ids that such a vocabulary has not, and what stands behind them."""
+        if min(self.token_ids) >= 0 and max(self.token_ids) < vocab_size:
+            return self
+        kept: list[int] = []
+        for node, (token_id, parent) in enumerate(zip(self.token_ids, self.parents, strict=True)):
+            if 0 <= token_id < vocab_size and (parent < 0 or parent in kept):
+                kept.append(node)
+        return self.subtree(kept)
+
     def subtree(self, nodes: Sequence[int]) -> "DraftTree":
         """The tree of these nodes alone, ascending, each with its parent among them."""
         if len(nodes) == self.width:

@@ -158,7 +158,7 @@ class DraftPolicy:
             self._steps_since_look += 1
             self._count(step, choice.cost)
             return choice.is_paused
-        look_cost = 1000 * step.look_seconds / choice.plain_milliseconds
+        look_cost = min(1.0, 1000 * step.look_seconds / choice.plain_milliseconds)
         self._steps_since_look = 0
         gained = len(step.token_ids) - 1 - self._rate * (choice.cost - 1)
         self._num_looks = min(self._num_looks + 1, _LOOK_MEMORY)

@@ -153,6 +153,7 @@ class TrieDrafter:
         """See `Drafter`. Recycles every verified row; the accepted ones have the last word."""
         self._calibrate()
         if self._successors is None or top_ids is None:
+            self._previous_id = -1  # until the next look
             return
         rows = [*range(draft.width), 0, *accepted_nodes]
         token_ids = draft.token_ids

@@ -37,7 +37,7 @@ from lookahead.noise import GOLDEN, ROUNDS, UNIT
 __all__ = ["grow"]
 
 FROZEN = 0xE947D882  # what is compiled in from other files: see tests/lookahead/test_frozen.py
-_MOST = 0.95  # of what is left, taken by one row
+_MOST = 0.95  # of what is left, taken by one row: the token may be in none
 _SPREAD = 2_654_435_769  # spreads token ids over slots (Knuth: multiplicative hashing)
 
 

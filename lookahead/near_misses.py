@@ -15,7 +15,7 @@ from lookahead.candidates import IntArray
 __all__ = ["NearMisses"]
 
 _DECAY = 0.8  # of a weight, a token later: a miss counts for some five tokens
-_FORGOTTEN = 0.02
+_FORGOTTEN = 0.02  # what is left of a first rank after eighteen tokens
 _MAX_NEARLY_SAID = 1_024  # tokens; when there are more, the heavier half stays
 
 

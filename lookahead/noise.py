@@ -21,9 +21,7 @@ _MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 UNIT = 2.0**-52
-_PIECE = (
-    16_384  # tokens hashed at once: more do not stay in the cache, and take three times as long
-)
+_PIECE = 16_384  # tokens hashed at once: more leave the cache, and take three times as long
 _FEW = 1000  # tokens whose logarithms cost less than finding out which are needed
 _NEAR = 7.0  # below the best score: noise lifts few of the others over this, see argmax_with_noise
 

@@ -24,12 +24,8 @@ IntArray = NDArray[np.int32]
 FloatArray = NDArray[np.float64]
 LogitsProcessor = Callable[[Sequence[int], torch.Tensor], torch.Tensor]
 
-_FLOORS = (
-    7.0,
-    14.0,
-    math.inf,
-)  # how far below the best score the likeliest are looked for, in turn
-
+# How far below the best score the likeliest are looked for, in turn.
+_FLOORS = (7.0, 14.0, math.inf)
 _LEAST_STRENGTH = 0.01  # noise believed less than this is not worth asking
 
 
@@ -38,7 +34,7 @@ class TokenSampler:
 
     In this order, each on what the one before left, in float64 on the CPU so that every device
     chooses alike: `process`, repetition penalty, temperature, top-k, top-p, min-p, noise, argmax.
-    It is the library's order, and the tokens kept are the library's.
+    From the penalty on it is the library's order, and the tokens kept are the library's.
 
     Args:
         config: see `SamplingConfig`.

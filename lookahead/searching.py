@@ -18,6 +18,7 @@ __all__ = ["COUNT", "FENCE_STEP", "LOW", "NUM_LISTED", "WEIGHT", "find_ranges"]
 Ints = NDArray[np.integer[Any]]
 
 FENCE_STEP = 64  # entries of an order from one post of its fence to the next
+_FIRST_LISTED = 64  # places looked at first: mostly less than half of them are masked
 LOW, COUNT, NUM_LISTED, WEIGHT = range(4)  # columns of `ranges`
 
 
@@ -57,7 +58,7 @@ def find_ranges(
         ranges[level, COUNT] = count
         ranges[level, WEIGHT] = count
         if len(edges):
-            for limit in (min(64, listed.shape[1]), listed.shape[1]):
+            for limit in (min(_FIRST_LISTED, listed.shape[1]), listed.shape[1]):
                 num_seen = min(count, limit)
                 num_kept = 0
                 for index in range(num_seen):

@@ -10,7 +10,8 @@ import torch
 import lookahead
 from lookahead import DecodingConfig, FinishReason, SamplingConfig, Session, StepDone, Trie
 from lookahead.draft import DraftTree
-from lookahead.drafter import DraftLimits
+from lookahead.draft_policy import DraftPolicy
+from lookahead.drafter import MIN_PROBABILITY, DraftLimits
 from lookahead.errors import ContextFullError, InvalidRequestError, UnsupportedModeError
 from lookahead.loaded_model import LoadedModel
 from lookahead.request_view import RequestView
@@ -85,6 +86,56 @@ def test_a_drafter_that_ignores_its_limits_is_found_out(model: LoadedModel) -> N
         run(model, PROMPT, drafter=Greedy([], VOCAB_SIZE, 3), **sampled(3, 3))
 
 
+@pytest.mark.parametrize("is_adaptive", [True, False])
+def test_a_trie_may_hold_tokens_that_the_model_has_not(
+    model: LoadedModel, is_adaptive: bool
+) -> None:
+    """They reached its embedding, and the answer ended with an IndexError."""
+    plain = run(model, PROMPT, **sampled(3))[-1].token_ids
+    trie = Trie()
+    for at in range(len(plain)):
+        trie.add([*PROMPT, *plain[:at], VOCAB_SIZE + 5, 1])
+    decoding = DecodingConfig(max_new_tokens=40, adaptive=is_adaptive)
+    choices = {**sampled(3), "decoding": decoding}
+    assert run(model, PROMPT, trie=trie, **choices)[-1].token_ids == plain
+
+
+class Noting(OracleDrafter):
+    """Keeps what it was asked: the request's length and the limits."""
+
+    def __init__(self) -> None:
+        super().__init__([], VOCAB_SIZE, 3)
+        self.asked: list[tuple[int, DraftLimits]] = []
+
+    def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
+        self.asked.append((len(request), limits))
+        return super().draft(request, limits)
+
+
+def test_a_drafter_is_told_the_noise_of_the_very_next_position(model: LoadedModel) -> None:
+    drafter = Noting()
+    run(model, PROMPT, drafter=drafter, **sampled(3, 10))
+    assert [limits.foresight.position for _, limits in drafter.asked] == [
+        length for length, _ in drafter.asked
+    ]
+    assert {limits.foresight.seed for _, limits in drafter.asked} == {3}
+    greedy = Noting()
+    run(model, PROMPT, drafter=greedy, decoding=DecodingConfig(max_new_tokens=10))
+    assert {limits.foresight for _, limits in greedy.asked} == {None}
+
+
+def test_a_drafter_is_told_what_a_node_must_be_worth(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafter = Noting()
+    run(model, PROMPT, drafter=drafter, **sampled(3, 10))
+    assert {limits.min_probability for _, limits in drafter.asked} == {MIN_PROBABILITY}
+    monkeypatch.setattr(DraftPolicy, "min_probability", 0.25)
+    drafter = Noting()
+    run(model, PROMPT, drafter=drafter, decoding=DecodingConfig(max_new_tokens=10))
+    assert {limits.min_probability for _, limits in drafter.asked} == {0.25}
+
+
 @pytest.mark.parametrize(
     ("max_rows", "max_draft_depth", "depth"), [(6, 31, 5), (6, 3, 3), (2, 31, 1), (32, 31, 31)]
 )
@@ -92,13 +143,7 @@ def test_a_draft_is_no_deeper_than_what_is_verified_of_it(
     model: LoadedModel, max_rows: int, max_draft_depth: int, depth: int
 ) -> None:
     """Places were followed 31 tokens deep for trees of which five could be verified."""
-    asked: list[DraftLimits] = []
-
-    class Noting(OracleDrafter):
-        def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
-            asked.append(limits)
-            return super().draft(request, limits)
-
+    drafter = Noting()
     decoding = DecodingConfig(
         max_new_tokens=40,
         max_rows=max_rows,
@@ -106,9 +151,10 @@ def test_a_draft_is_no_deeper_than_what_is_verified_of_it(
         strict=False,
         adaptive=False,
     )
-    run(model, PROMPT, drafter=Noting([], VOCAB_SIZE, 3), decoding=decoding)
-    assert (asked[0].max_width, asked[0].max_depth) == (max_rows, depth)
-    assert all(limits.max_depth < limits.max_width for limits in asked)
+    run(model, PROMPT, drafter=drafter, decoding=decoding)
+    _, limits = drafter.asked[0]
+    assert (limits.max_width, limits.max_depth) == (max_rows, depth)
+    assert all(limits.max_depth < limits.max_width for _, limits in drafter.asked)
 
 
 @pytest.mark.parametrize("reads_rows", [False, True])
@@ -161,6 +207,20 @@ def test_a_failing_forward_leaves_a_session_that_goes_on(model: LoadedModel) -> 
     hook.remove()
     again = run(model, longer, session=session, **sampled(1))[-1]
     assert again.token_ids == run(model, longer, **sampled(1))[-1].token_ids
+
+
+def test_what_a_stop_rule_raises_is_told_and_the_session_goes_on(model: LoadedModel) -> None:
+    """It was told as "Cannot truncate 7 tokens to 8", and the session kept a token too many."""
+    session = Session(model)
+
+    def fail(token_ids: object) -> int | None:
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        run(model, PROMPT, session=session, stop=fail, **sampled(1))
+    assert session.cached_length >= len(session.token_ids) - 1
+    again = run(model, PROMPT, session=session, **sampled(1))[-1]
+    assert again.token_ids == run(model, PROMPT, **sampled(1))[-1].token_ids
 
 
 def test_events_joined_are_the_answer(model: LoadedModel) -> None:

@@ -44,6 +44,15 @@ def test_a_text_is_asked_for_when_the_one_before_was_read() -> None:
     assert asked == [TEXT[:3], OTHER]
 
 
+def test_a_text_is_read_up_to_what_the_model_cannot_say() -> None:
+    """A tokenizer may have tokens that the model has no embedding of."""
+    table = SuccessorTable(VOCAB_SIZE)
+    windows = [[*OTHER[:2], VOCAB_SIZE, OTHER[2]], [VOCAB_SIZE], OTHER[3:]]
+    assert list(read(tiny_model("llama"), table, windows)) == [2, 1]
+    known = [token_id for token_id in OTHER if table.successors(token_id)]
+    assert known == [OTHER[0], OTHER[1], OTHER[3]]
+
+
 def test_the_pace_is_what_fits_into_a_moment() -> None:
     pace = Pace(max_rows=100)
     sizes = []

@@ -1,5 +1,7 @@
 """The draft tree: subtrees of it, in its own order."""
 
+from dataclasses import replace
+
 import pytest
 
 from lookahead.draft import DraftTree, TokenSource
@@ -34,6 +36,12 @@ def test_a_subtree_keeps_order_and_all_that_is_known_of_its_nodes() -> None:
 def test_a_subtree_may_be_the_root_alone_or_the_whole() -> None:
     assert TREE.subtree([0]).token_ids == (9,)
     assert TREE.subtree(range(7)) == TREE
+
+
+def test_ids_of_another_vocabulary_are_left_out_with_what_stands_behind_them() -> None:
+    assert TREE.within(10) is TREE
+    ids = (9, 50, 2, 3, 4, 5, -6)
+    assert replace(TREE, token_ids=ids).within(50).token_ids == (9, 5)
 
 
 def test_a_node_whose_parent_is_left_out_has_no_place_in_a_subtree() -> None:

@@ -43,15 +43,16 @@ def tell(
     width: int = 1,
     rows: int | None = None,
     look: float = 0.01,
+    seconds: float = 0.05,
 ) -> bool:
-    """A step as the policy is told of it: 50 ms, of it looking for a draft `look` of a step."""
+    """A step as the policy is told of it: 50 ms, and before it a look of `look` times as long."""
     step = PolicyStep(
         rows=rows or width,
         width=width,
         context_length=CONTEXT,
         token_ids=token_ids,
         look_seconds=0.05 * look,
-        seconds=0.05,
+        seconds=seconds,
     )
     return policy.observe(step)
 
@@ -180,13 +181,31 @@ def test_the_machine_is_watched_while_looking_rests() -> None:
     """Else a slow moment is taken for a wide draft that costs nothing, or the other way round."""
     curve = StepCurve.from_prior(FLAT)
     chosen = DraftPolicy(curve, (), max_width=32, probe_interval=8)
-    tell(chosen, [77])
+    for _ in range(20):
+        chosen.choose(chain(0.2), CONTEXT)
+        tell(chosen, [77])
     for _ in range(60):
         chosen.pause()
-        tell(chosen, [77])
-    assert curve.milliseconds(StepShapes((1,), (1,), (1,)), CONTEXT)[0] == pytest.approx(
-        50, rel=0.1
-    )
+        tell(chosen, [77], seconds=0.2)
+    plain = curve.milliseconds(StepShapes((1,), (1,), (1,)), CONTEXT)[0]
+    assert plain == pytest.approx(200, rel=0.1)
+
+
+def test_one_slow_look_does_not_end_looking() -> None:
+    """The first one in a program may have to be compiled; a machine may stand still."""
+    chosen = policy(FLAT, interval=8)
+    chosen.choose(chain(0.5), CONTEXT)
+    tell(chosen, [1, 2], width=2, look=600.0)
+    num_looks = 0
+    for step in range(60):
+        if not chosen.is_due:
+            chosen.pause()
+            tell(chosen, [77])
+            continue
+        num_looks += 1
+        chosen.choose(chain(0.5), CONTEXT)
+        tell(chosen, [1, 2] if step % 2 else [77], width=2)
+    assert num_looks > 50
 
 
 def test_a_look_that_was_right_brings_back_the_next_ones() -> None:

@@ -11,7 +11,7 @@ from lookahead.learned import Learned
 from lookahead.request_view import RequestView
 from lookahead.trie import Trie
 from tests.lookahead.list_of_windows import found_in, found_in_request, probabilities
-from tests.lookahead.lookups import path_to
+from tests.lookahead.lookups import pair_successors, path_to
 
 VOCAB_SIZE = 6
 TOKENS = st.lists(st.integers(0, 3), max_size=8)  # four of these are never sampled, only read
@@ -184,12 +184,28 @@ def test_what_the_model_nearly_chose_is_drafted_next() -> None:
 
 
 def test_two_tokens_in_a_row_are_followed_by_what_followed_them_not_either_alone() -> None:
-    drafter, request = TrieDrafter(None, learned_of({(2,): [3]})), request_of([1, 2])
-    draft = drafter.draft(request, LIMITS)
-    assert first_branch(draft) == [3]
-    request.append([4, 1, 2], TokenSource.OUTPUT)
-    drafter.observe(draft, [], np.array([[4] + [-1] * 7] * draft.width))
-    assert TrieDrafter(None, learned_of({(1, 2): [4]})).draft(request, LIMITS).token_ids[1] == 4
+    learned = Learned.empty(VOCAB_SIZE)
+    for before, following in ((1, 4), (5, 3)):
+        drafter = TrieDrafter(None, learned)
+        root = drafter.draft(request_of([before, 2]), DraftLimits(1, 0))
+        drafter.observe(root, [], np.array([[following] + [-1] * 7]))
+    for before, following in ((1, 4), (5, 3), (0, 3)):
+        draft = TrieDrafter(None, learned).draft(request_of([before, 2]), LIMITS)
+        assert draft.token_ids[1] == following, "said behind both, else behind the last one alone"
+
+
+def test_a_row_behind_steps_that_were_not_looked_at_is_no_row_of_two_tokens() -> None:
+    """Where looking rests the drafter does not see what was said; a wrong pair was kept."""
+    learned = Learned.empty(VOCAB_SIZE)
+    drafter = TrieDrafter(None, learned)
+    drafter.draft(request_of([1, 2]), DraftLimits(1, 0))
+    drafter.observe(DraftTree.root_only(2), [], None)
+    drafter.observe(DraftTree.root_only(3), [], np.array([[4] + [-1] * 7]))
+    drafter.observe(DraftTree.root_only(4), [], np.array([[5] + [-1] * 7]))
+    assert learned.successors.successors(3) == [4]
+    assert pair_successors(learned.successors, 2, 3) == []
+    assert pair_successors(learned.successors, 1, 3) == []
+    assert pair_successors(learned.successors, 3, 4) == [5]
 
 
 def test_evidence_that_was_wrong_is_believed_less_and_only_where_it_was_reached() -> None:
