@@ -215,8 +215,9 @@ class TrieKeeper:
             self.trie.forget_many(self.trie.sequence_ids.intersection(sequence_ids))
 
     def save_anew(self) -> bool:
-        """Leave nothing in the cache file that is not in the Trie any more; whether it is so."""
+        """Leave nothing in the cache file that is not in the database any more; whether it is so."""
         with self._lock:
+            self._forget_purged()
             return self._save()
 
     def tidy(self) -> bool:
@@ -244,8 +245,14 @@ class TrieKeeper:
     def close(self) -> None:
         """Sort everything into segments and save them."""
         with self._lock:
+            self._forget_purged()
             self.trie.seal()
             self._save()
+
+    def _forget_purged(self) -> None:
+        """Forget what another program purged since this one looked: it must not be written anew."""
+        rows = self._database.sequences.to_index(self.tokenizer_id)
+        self.trie.forget_many(self.trie.sequence_ids.difference(row[0] for row in rows))
 
     def _save(self) -> bool:
         """Write the segments that the cache lacks, and drop from it those that are no more.

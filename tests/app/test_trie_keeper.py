@@ -304,6 +304,25 @@ def test_what_another_program_wrote_into_the_cache_meanwhile_leaves_it_with_a_pu
     assert b"secret" not in (config.cache_dir / "segments.db").read_bytes()
 
 
+def test_what_another_program_purged_is_not_written_by_one_that_ends_later(
+    config: ServiceConfig, database: Database, keeper: TrieKeeper
+) -> None:
+    """A Trie that still held it was saved over the cache that was rid of it, and there it stayed."""
+    source_id, [secret] = database.sources.add_document(
+        name="s", uri="s", sha256="s", text="s", token_ids=[1_234_567] * 4, tokenizer_id=1
+    )
+    tidied(keeper)
+    idle, cut_short = reopened(keeper), reopened(keeper)
+    assert purge_documents(database, source_id) == [secret]
+    path = config.cache_dir / "segments.db"
+    mark = (1_234_568).to_bytes(4, "little")
+    assert cut_short.save_anew(), "the one that purged did not come to tell its Trie"
+    assert mark not in path.read_bytes()
+    keeper.close()
+    idle.close()
+    assert mark not in path.read_bytes()
+
+
 def test_what_is_deleted_is_hidden_until_it_is_purged_and_comes_back_when_undone(
     database: Database, keeper: TrieKeeper
 ) -> None:
