@@ -311,11 +311,13 @@ def test_what_another_program_purged_is_not_written_by_one_that_ends_later(
     source_id, [secret] = database.sources.add_document(
         name="s", uri="s", sha256="s", text="s", token_ids=[1_234_567] * 4, tokenizer_id=1
     )
+    add_document(database, "kept", 3_000)
     tidied(keeper)
     idle, cut_short = reopened(keeper), reopened(keeper)
-    assert purge_documents(database, source_id) == [secret]
     path = config.cache_dir / "segments.db"
     mark = (1_234_568).to_bytes(4, "little")
+    assert mark in path.read_bytes()
+    assert purge_documents(database, source_id) == [secret]
     assert cut_short.save_anew(), "the one that purged did not come to tell its Trie"
     assert mark not in path.read_bytes()
     keeper.close()
