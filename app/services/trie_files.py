@@ -23,6 +23,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.importing import displayable_name
 from app.prompting import find_control_ids
 from app.services.document_tokens import encode_batches, joined
 from app.services.errors import TrieFileError
@@ -46,7 +47,10 @@ Progress = Callable[[str], None]
 _FORMAT = "lookahead-trie"
 _VERSION = 1
 _MAX_LINE_BYTES = 1 << 30  # of one document with its token ids
+# A line as `_line` writes it: a few texts and numbers, so that no small file becomes a large one.
+_FLAT = re.compile(rb'\{(?:"[a-z0-9_]+":(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|\d{1,18}),?){1,16}\}\n')
 _ENTRY = {"kind": str, "name": str, "uri": str, "sha256": str, "text": str, "token_ids": str}
+_MAX_NAME_LENGTH = 1_000
 _KINDS = ("document", "history")
 _SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -120,10 +124,10 @@ def import_trie(database: Database, bench: Workbench, path: Path, report: Progre
             token_ids = joined(batches)
         try:
             _, sequence_ids = database.sources.add_document(
-                name=entry["name"],
+                name=displayable_name(entry["name"])[:_MAX_NAME_LENGTH] or UNTITLED,
                 uri=f"{_FORMAT}:{entry['sha256']}",
                 sha256=entry["sha256"],
-                text=entry["text"],
+                text=entry["text"].replace("\0", ""),  # which no page takes
                 token_ids=token_ids,
                 tokenizer_id=bench.tokenizer_id,
             )
@@ -177,9 +181,14 @@ def _chat(
     token_ids = _joined(database, own)
     if not len(token_ids):
         return None
-    sha256 = hashlib.sha256(b"history" + token_ids.tobytes()).hexdigest()
+    sha256 = _history_digest(token_ids)
     text = stream.decode(token_ids.tolist())
     return _entry(("history", chat.title or UNTITLED, ""), sha256, text, token_ids)
+
+
+def _history_digest(token_ids: NDArray[np.int32]) -> str:
+    """What stands for a chat, which is no file."""
+    return hashlib.sha256(b"history" + token_ids.astype("<i4").tobytes()).hexdigest()
 
 
 def _joined(database: Database, sequence_ids: Sequence[int]) -> NDArray[np.int32]:
@@ -268,12 +277,16 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _parsed(path: Path, line: bytes) -> Entry:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _no_trie_file(path) from error
-    if not isinstance(value, dict):
+    if not _FLAT.fullmatch(line):
         raise _no_trie_file(path)
+    try:
+        value: Entry = json.loads(line)
+    except ValueError as error:
+        raise _no_trie_file(path) from error
+    except MemoryError as error:
+        raise TrieFileError(
+            f"{path} holds a document of {len(line):,} bytes, for which there is no memory."
+        ) from error
     return value
 
 
@@ -297,7 +310,9 @@ def _token_ids(path: Path, entry: Entry, vocab_size: int) -> NDArray[np.int32]:
                 entry[name].encode()
             data = base64.b64decode(entry["token_ids"], validate=True)
             token_ids = np.frombuffer(data, "<i4").astype(np.int32)
-            if not len(token_ids) or (token_ids.min() >= 0 and token_ids.max() < vocab_size):
+            is_known = token_ids.min(initial=0) >= 0 and token_ids.max(initial=0) < vocab_size
+            is_itself = entry["kind"] == "document" or entry["sha256"] == _history_digest(token_ids)
+            if is_known and is_itself and (entry["text"] or len(token_ids)):
                 return token_ids
     raise TrieFileError(f"{path} holds an entry that is not as it should be. Export it again.")
 

@@ -215,7 +215,7 @@ class TrieKeeper:
             self.trie.forget_many(self.trie.sequence_ids.intersection(sequence_ids))
 
     def save_anew(self) -> bool:
-        """Leave nothing in the cache file that is not in the database any more; whether it is so."""
+        """Leave nothing in the cache file that the database has no more; whether it is so."""
         with self._lock:
             self._forget_purged()
             return self._save()

@@ -307,7 +307,7 @@ def test_what_another_program_wrote_into_the_cache_meanwhile_leaves_it_with_a_pu
 def test_what_another_program_purged_is_not_written_by_one_that_ends_later(
     config: ServiceConfig, database: Database, keeper: TrieKeeper
 ) -> None:
-    """A Trie that still held it was saved over the cache that was rid of it, and there it stayed."""
+    """A Trie that still held it was saved over the cache that was rid of it."""
     source_id, [secret] = database.sources.add_document(
         name="s", uri="s", sha256="s", text="s", token_ids=[1_234_567] * 4, tokenizer_id=1
     )
