@@ -6,9 +6,10 @@ ones need torch, `real` ones the embedded model, a browser or a process of their
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import hypothesis
 import pytest
@@ -66,6 +67,21 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("DATA_DIR", "CONFIG_DIR"):
             folder = tmp_path_factory.mktemp(name.lower())
             patch.setenv(f"LOOKAHEAD_CHAT_{name}", str(folder))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sqlite_as_elsewhere() -> Iterator[None]:
+    """Some builds of SQLite overwrite what is deleted unasked; the product must ask for it."""
+    connect = sqlite3.connect
+
+    def connect_as_elsewhere(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.execute("PRAGMA secure_delete = OFF")
+        return connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connect_as_elsewhere)
         yield
 
 

@@ -181,9 +181,7 @@ def purge_deleted(
         return cache.drop(tokenizer_id)
 
     try:
-        sequence_ids = database.deletions.purge(undoable_since())
-        if keeper is not None:
-            keeper.forget(sequence_ids)
+        database.deletions.purge(undoable_since())
         ImportMemory(database).forget_folders()
         erasures = database.erasures
         if not erasures.finish(erase_index, max_seconds) and not erasures.are_under_way:

@@ -209,13 +209,8 @@ class TrieKeeper:
             self.trie.restore(self.trie.sequence_ids.intersection(sequence_ids))
         self.reconcile()
 
-    def forget(self, sequence_ids: Iterable[int]) -> None:
-        """Take deleted sequences out for good; those of other tokenizers are passed over."""
-        with self._lock:
-            self.trie.forget_many(self.trie.sequence_ids.intersection(sequence_ids))
-
     def save_anew(self) -> bool:
-        """Leave nothing in the cache file that the database has no more; whether it is so."""
+        """Leave nothing in Trie and cache file that the database has no more; whether it is so."""
         with self._lock:
             self._forget_purged()
             return self._save()
@@ -250,7 +245,7 @@ class TrieKeeper:
             self._save()
 
     def _forget_purged(self) -> None:
-        """Forget what another program purged since this one looked: it must not be written anew."""
+        """Forget what was purged, by this program or another one: it must not be written anew."""
         rows = self._database.sequences.to_index(self.tokenizer_id)
         self.trie.forget_many(self.trie.sequence_ids.difference(row[0] for row in rows))
 

@@ -133,7 +133,7 @@ def forget(folder: Path, start: int) -> Iterator[str]:
                 keeper.restore(db.deletions.restore("document", [source_id]))
                 yield f"document {source_id} {number}"
             else:
-                keeper.forget(db.deletions.purge(datetime.now(UTC)))
+                db.deletions.purge(datetime.now(UTC))
                 yield f"purged {source_id} {number}"
                 assert db.erasures.finish(lambda _: keeper.save_anew())
 

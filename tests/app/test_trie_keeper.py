@@ -95,9 +95,9 @@ def test_what_is_deleted_while_it_is_read_does_not_come_back(
     all_sequences = database.sequences.all
 
     def delete() -> None:
-        sequence_ids = purge_documents(database, source_id)
+        purge_documents(database, source_id)
         is_deleted.set()
-        keeper.forget(sequence_ids)
+        keeper.save_anew()
 
     thread = threading.Thread(target=delete)
 
@@ -343,22 +343,6 @@ def test_what_is_deleted_is_hidden_until_it_is_purged_and_comes_back_when_undone
     tidied(keeper)
     assert keeper.trie.snapshot.hidden == frozenset()
     assert keeper.trie.sequence_ids == {sequence_id, kept}
-
-
-def test_what_is_purged_leaves_the_cache_file_with_its_tokens(
-    config: ServiceConfig, database: Database, keeper: TrieKeeper
-) -> None:
-    _, [secret] = database.sources.add_document(
-        name="s", uri="s", sha256="s", text="s", token_ids=[1_234_567] * 4, tokenizer_id=1
-    )
-    add_document(database, "kept", 3_000)
-    tidied(keeper)
-    path = config.cache_dir / "segments.db"
-    mark = (1_234_568).to_bytes(4, "little")
-    assert mark in path.read_bytes()
-    keeper.forget([secret, 99])
-    assert keeper.save_anew()
-    assert mark not in path.read_bytes()
 
 
 class TestBudget:
