@@ -45,7 +45,7 @@ class SegmentCache:
     """The cache file at `cache_path` for the database with this id. Never raises over its content.
 
     A file that cannot be read or written is logged and does without: everything in it can be
-    built from the database.
+    built from the database. One that is damaged or of another version is made anew by who may.
 
     Args:
         may_write: whether this process may change the file, asked each time; of several with one
@@ -75,7 +75,7 @@ class SegmentCache:
                 (self._database_id, tokenizer_id),
             ).fetchall()
             return [
-                (str(name), _content(connection, rowid) if kind == "blob" else b"")  # damaged
+                (str(name), _read(connection, rowid) if kind == "blob" else b"")  # else: damaged
                 for name, rowid, kind in rows
             ]
 
@@ -109,10 +109,14 @@ class SegmentCache:
                 f" AND name NOT IN ({', '.join('?' * len(names))})",
                 (*owner, *names),
             )
-            connection.executemany(
-                "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, 0, ?, ?)",
-                ((*owner, name, now(), data) for name, data in contents.items()),
-            )
+            for name, data in contents.items():
+                row = connection.execute(
+                    "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, 0, ?, zeroblob(?))"
+                    " RETURNING rowid",
+                    (*owner, name, now(), len(data)),
+                ).fetchone()
+                _write(connection, row[0], data)
+                del data  # before the next one is made
             connection.executemany(
                 "UPDATE segments SET number = ?"
                 " WHERE database_id = ? AND tokenizer_id = ? AND name = ?",
@@ -137,7 +141,8 @@ class SegmentCache:
                     with closing(self._open()) as connection, connection:
                         return work(connection)
                 except (sqlite3.Error, DataFolderError, OverflowError) as error:
-                    if is_last_try or not self._is_damage(error) or not self._remove():
+                    is_to_be_removed = self._is_damage(error) and self.may_write()
+                    if is_last_try or not is_to_be_removed or not self._remove():
                         logger.warning("The cache %s cannot be used: %s", self._path, error)
                         return None
                     logger.warning("The cache %s was damaged and is made anew", self._path)
@@ -151,6 +156,8 @@ class SegmentCache:
             connection.execute("PRAGMA secure_delete = ON")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version != CACHE_VERSION:
+                if not self.may_write():
+                    raise DataFolderError("another program is about to make it")
                 connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a file yet to be made
                 with connection:
                     connection.execute("BEGIN IMMEDIATE")
@@ -179,7 +186,13 @@ class SegmentCache:
         return True
 
 
-def _content(connection: sqlite3.Connection, rowid: int) -> bytes:
-    """A segment's bytes, copied once: a row that is selected and sorted is copied three times."""
+def _read(connection: sqlite3.Connection, rowid: int) -> bytes:
+    """A segment's bytes from their place: a row that is sorted is copied twice more."""
     with connection.blobopen("segments", "data", rowid, readonly=True) as blob:
         return blob.read()
+
+
+def _write(connection: sqlite3.Connection, rowid: int, data: bytes) -> None:
+    """Bytes to the place made for them: what is bound is there three times while it is written."""
+    with connection.blobopen("segments", "data", rowid) as blob:
+        blob.write(data)
