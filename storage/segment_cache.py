@@ -22,20 +22,33 @@ __all__ = ["SegmentCache"]
 
 logger = logging.getLogger(__name__)
 
-CACHE_VERSION = 3
+CACHE_VERSION = 4
 BUSY_TIMEOUT_SECONDS = 10.0
 PAGE_BYTES = 65_536  # a large blob is read several times faster than from pages of 4 KiB
 
-CREATE_SEGMENTS = """
+# The order apart: a row that is changed is read and written whole, its megabytes too.
+CREATE_TABLES = """
+    DROP TABLE IF EXISTS segments;
+    DROP TABLE IF EXISTS places;
     CREATE TABLE segments (
         database_id TEXT NOT NULL,
         tokenizer_id INTEGER NOT NULL,
         name TEXT NOT NULL,
-        number INTEGER NOT NULL,
         created_at TEXT NOT NULL,
         data BLOB NOT NULL,
         PRIMARY KEY (database_id, tokenizer_id, name)
-    )
+    );
+    CREATE TABLE places (
+        database_id TEXT NOT NULL,
+        tokenizer_id INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        PRIMARY KEY (database_id, tokenizer_id, name)
+    );
+"""
+IN_ORDER = """
+    FROM segments JOIN places USING (database_id, tokenizer_id, name)
+    WHERE database_id = ? AND tokenizer_id = ? ORDER BY number
 """
 
 ResultT = TypeVar("ResultT")
@@ -70,8 +83,7 @@ class SegmentCache:
         def read(connection: sqlite3.Connection) -> list[tuple[str, bytes]]:
             connection.execute("BEGIN")
             rows = connection.execute(
-                "SELECT name, rowid, typeof(data) FROM segments"
-                " WHERE database_id = ? AND tokenizer_id = ? ORDER BY number",
+                "SELECT name, segments.rowid, typeof(data)" + IN_ORDER,
                 (self._database_id, tokenizer_id),
             ).fetchall()
             return [
@@ -85,12 +97,8 @@ class SegmentCache:
         """The names of the segments saved last, in their order; None: that cannot be read."""
 
         def read(connection: sqlite3.Connection) -> list[str]:
-            rows = connection.execute(
-                "SELECT name FROM segments"
-                " WHERE database_id = ? AND tokenizer_id = ? ORDER BY number",
-                (self._database_id, tokenizer_id),
-            )
-            return [str(name) for (name,) in rows]
+            owner = (self._database_id, tokenizer_id)
+            return [str(name) for (name,) in connection.execute("SELECT name" + IN_ORDER, owner)]
 
         return self._run(read)
 
@@ -110,17 +118,19 @@ class SegmentCache:
                 (*owner, *names),
             )
             for name, data in contents.items():
-                row = connection.execute(
-                    "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, 0, ?, zeroblob(?))"
-                    " RETURNING rowid",
+                rowid = connection.execute(
+                    "INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, zeroblob(?))",
                     (*owner, name, now(), len(data)),
-                ).fetchone()
-                _write(connection, row[0], data)
+                ).lastrowid
+                assert rowid is not None, "a row was inserted"
+                _write(connection, rowid, data)
                 del data  # before the next one is made
+            connection.execute(
+                "DELETE FROM places WHERE database_id = ? AND tokenizer_id = ?", owner
+            )
             connection.executemany(
-                "UPDATE segments SET number = ?"
-                " WHERE database_id = ? AND tokenizer_id = ? AND name = ?",
-                ((number, *owner, name) for number, name in enumerate(names)),
+                "INSERT INTO places VALUES (?, ?, ?, ?)",
+                ((*owner, name, number) for number, name in enumerate(names)),
             )
             return True
 
@@ -159,11 +169,8 @@ class SegmentCache:
                 if not self.may_write():
                     raise DataFolderError("another program is about to make it")
                 connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a file yet to be made
-                with connection:
-                    connection.execute("BEGIN IMMEDIATE")
-                    connection.execute("DROP TABLE IF EXISTS segments")
-                    connection.execute(CREATE_SEGMENTS)
-                    connection.execute(f"PRAGMA user_version = {CACHE_VERSION}")
+                set_version = f"PRAGMA user_version = {CACHE_VERSION}"
+                connection.executescript(f"BEGIN IMMEDIATE; {CREATE_TABLES} {set_version}; COMMIT")
         except BaseException:
             connection.close()
             raise

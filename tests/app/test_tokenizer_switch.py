@@ -28,8 +28,7 @@ def cached(config: ServiceConfig, tokenizer_id: int) -> Segments:
     """The segments of a tokenizer as they stand in the cache."""
     with closing(sqlite3.connect(config.cache_dir / "segments.db")) as connection:
         return connection.execute(
-            "SELECT name, number, created_at, data FROM segments WHERE tokenizer_id = ?"
-            " ORDER BY number",
+            "SELECT name, created_at, data FROM segments WHERE tokenizer_id = ? ORDER BY name",
             [tokenizer_id],
         ).fetchall()
 
