@@ -6,6 +6,7 @@ next start finds what a killed program left. Used by the server.
 
 import contextlib
 import logging
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ __all__ = ["upload_folder"]
 logger = logging.getLogger(__name__)
 
 _GUARD_SECONDS = 10.0
+_NAME = re.compile("[0-9a-f]{16}")  # with a lock beside it, a folder was made here
 
 
 @contextlib.contextmanager
@@ -46,29 +48,35 @@ def upload_folder(data_dir: Path, *, otherwise: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
-        _remove_lock(folder)
+        _remove(folder, lock)
 
 
 def _clear_leftovers(root: Path) -> None:
-    for folder in (path for path in root.iterdir() if path.is_dir()):
+    """Whatever else lies there is the user's."""
+    for path in root.glob("*.lock"):
+        folder = path.with_suffix("")
+        if not _NAME.fullmatch(folder.name):
+            continue
         lock = _lock_of(folder)
         try:
             lock.acquire(blocking=False)
         except Timeout:
             continue
-        logger.info("copies of uploads that an ended program left are removed")
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
-        _remove_lock(folder)
+        if folder.exists():
+            logger.info("copies of uploads that an ended program left are removed")
+        _remove(folder, lock)
 
 
 def _lock_of(folder: Path) -> FileLock:
     return FileLock(folder.with_suffix(".lock"), mode=0o600, thread_local=False)
 
 
-def _remove_lock(folder: Path) -> None:
-    if not folder.exists():
-        with contextlib.suppress(OSError):
-            folder.with_suffix(".lock").unlink()
+def _remove(folder: Path, lock: FileLock) -> None:
+    """The folder and its lock file; where the folder cannot be removed, the next start tries."""
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.release()
+    with contextlib.suppress(OSError):
+        if folder.exists():
+            Path(lock.lock_file).touch(mode=0o600)  # a release may have removed it
+        else:
+            Path(lock.lock_file).unlink(missing_ok=True)

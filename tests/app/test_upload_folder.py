@@ -1,6 +1,7 @@
 """Copies of uploads lie in the data folder, and are gone after the program, however it ended."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,3 +52,35 @@ def test_where_the_data_folder_takes_nothing_another_one_is_taken(tmp_path: Path
     (tmp_path / "data").write_text("a file")
     with upload_folder(tmp_path / "data", otherwise=tmp_path / "other") as folder:
         assert folder == tmp_path / "other"
+
+
+@pytest.mark.parametrize(
+    "is_linked", [False, *[True] * (os.name != "nt")]
+)  # links need rights there
+def test_what_lies_there_and_is_not_of_this_program_stays(tmp_path: Path, is_linked: bool) -> None:
+    """A start deleted every folder there, a web project's own or one behind a link."""
+    root = tmp_path / "uploads"
+    if is_linked:
+        (tmp_path / "elsewhere").mkdir()
+        root.symlink_to(tmp_path / "elsewhere")
+    names = ["holiday 2025", "0123456789abcdef", "notes"]
+    for name in names:
+        (root / name).mkdir(parents=True)
+        (root / name / "mine.txt").write_text("mine")
+    (root / "notes.lock").write_text("")
+    with upload_folder(tmp_path, otherwise=tmp_path):
+        pass
+    assert left(tmp_path) == sorted([*names, "guard.lock", "notes.lock"])
+    assert all((root / name / "mine.txt").exists() for name in names)
+
+
+def test_a_folder_that_could_not_be_removed_is_removed_by_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with upload_folder(tmp_path, otherwise=tmp_path) as folder:
+            pass
+    assert folder.exists()
+    with upload_folder(tmp_path, otherwise=tmp_path):
+        assert not folder.exists()
