@@ -31,6 +31,7 @@ from app.services.document_tokens import encode_batches, joined
 from app.services.import_clock import ImportClock
 from app.services.import_requests import ImportRequest
 from app.services.jobs import ImportJob
+from app.services.trie_files import TRIE_FILE_SCHEME
 from app.services.trie_keeper import TrieKeeper
 from storage import Database, RecordExistsError, RecordNotFoundError, Source
 
@@ -59,6 +60,7 @@ class ImportWork:
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     _control_ids: frozenset[int] = field(init=False)
     _clock: ImportClock = field(init=False)
+    _paths: dict[str, Path] = field(default_factory=dict)  # of all files of this import, by URI
     _skipped: list[tuple[str, str]] = field(default_factory=list)
     _has_replaced: bool = False
     _dropped_ids: set[int] = field(default_factory=set)  # to be deleted, in one go
@@ -82,6 +84,7 @@ class ImportWork:
         try:
             found_files = self._collect(self.request.files())
             self._clock = ImportClock(found_files)
+            self._paths = {found.uri: found.path for found in found_files}
             with DocumentReader(self.limits, is_cancelled=lambda: self.job.is_cancelled) as reader:
                 for found in found_files:
                     self._show(num_done, current=self.request.shown_path(found.path))
@@ -154,7 +157,8 @@ class ImportWork:
             self._skip(SkippedFile(found.path, explain_failure(error)))
             return True
         same = self.database.sources.find_by_sha256(sha256)
-        if same is not None and same.id in self._dropped_ids:  # its file holds something else now
+        if same is not None and same.uri != found.uri and not self._still_holds(same):
+            self._dropped_ids.add(same.id)  # else the text went with that file's next version
             self._delete_dropped()
             same = None
         if same is not None and self.request.is_deeper:
@@ -167,6 +171,20 @@ class ImportWork:
             self._skip(SkippedFile(found.path, f"the same content as {same.name}"))
             self._drop(older)
         return True
+
+    def _still_holds(self, source: Source) -> bool:
+        """Whether a document's file holds it still; so where it is gone or cannot be opened."""
+        if source.id in self._dropped_ids or source.uri.startswith(f"{TRIE_FILE_SCHEME}:"):
+            return False
+        is_file = source.uri.startswith("file:")
+        path = self._paths.get(source.uri) or (path_of_uri(source.uri) if is_file else None)
+        if path is None:
+            return True
+        try:
+            most_bytes = self.limits.most_bytes(kind_of_name(path.name))
+            return file_sha256(path, most_bytes) == source.sha256
+        except (OSError, ValueError, UnreadableError):
+            return True
 
     def _drop(self, older: Source | None) -> None:
         """What the file held when it was imported, it holds no more."""

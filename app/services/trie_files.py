@@ -39,11 +39,12 @@ from storage import (
     Source,
 )
 
-__all__ = ["TakenIn", "Written", "export_trie", "import_trie"]
+__all__ = ["TRIE_FILE_SCHEME", "TakenIn", "Written", "export_trie", "import_trie"]
 
 Entry = dict[str, Any]
 Progress = Callable[[str], None]
 
+TRIE_FILE_SCHEME = "lookahead-trie"  # of the URIs of what came from one
 _FORMAT = "lookahead-trie"
 _VERSION = 1
 _MAX_LINE_BYTES = 1 << 30  # of one document with its token ids
@@ -125,7 +126,7 @@ def import_trie(database: Database, bench: Workbench, path: Path, report: Progre
         try:
             _, sequence_ids = database.sources.add_document(
                 name=displayable_name(entry["name"])[:_MAX_NAME_LENGTH] or UNTITLED,
-                uri=f"{_FORMAT}:{entry['sha256']}",
+                uri=f"{TRIE_FILE_SCHEME}:{entry['sha256']}",
                 sha256=entry["sha256"],
                 text=entry["text"].replace("\0", ""),  # which no page takes
                 token_ids=token_ids,

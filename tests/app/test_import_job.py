@@ -159,6 +159,38 @@ def test_content_that_moved_from_a_file_to_another_is_there_under_the_other_name
     assert {source.name for source in service.documents()} == {"b.txt", "src/main.py"}
 
 
+@pytest.mark.parametrize(
+    "now",
+    [{"a": "two", "b": "one"}, {"a": "two", "b": "new"}, {"a": "two", "b": "three", "c": "one"}],
+    ids=["swapped", "moved", "round"],
+)
+@pytest.mark.parametrize("is_upload", [False, True])
+def test_files_that_changed_names_are_held_as_they_stand(
+    service: ChatService, tmp_path: Path, now: dict[str, str], is_upload: bool
+) -> None:
+    """One was "the same content as" another, whose next version then took the text away."""
+    folder = tmp_path / "files"
+    for texts in ({"a": "one", "b": "two", "c": "three"}, now):
+        folder.mkdir(exist_ok=True)
+        for name in now:
+            (folder / f"{name}.txt").write_text(texts[name])
+        finished(service.import_uploads(folder) if is_upload else service.import_paths([folder]))
+    assert texts_of(service) == {f"{name}.txt": text for name, text in now.items()}
+
+
+def test_a_file_takes_the_place_of_what_a_trie_file_says_it_holds(
+    service: ChatService, folder: Path, tmp_path: Path
+) -> None:
+    """Whoever wrote that file chose the digest: it kept the real one out."""
+    service.import_paths([folder / "a.txt"]).wait_until_over(WAIT)
+    service.export_trie(tmp_path / "trie.gz", lambda _: None)
+    service.delete_documents([service.documents()[0].id])
+    service.import_trie(tmp_path / "trie.gz", lambda _: None)
+    assert finished(service.import_paths([folder / "a.txt"])) == (1, {})
+    [document] = service.documents()
+    assert document.uri == (folder / "a.txt").as_uri()
+
+
 def test_a_reader_that_crashes_costs_no_earlier_version(
     service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,7 +303,13 @@ def test_many_changed_files_cost_one_rewrite_of_the_index(
 
     def count_calls(owner: object, name: str) -> None:
         work = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *given: calls.append(name) or work(*given))
+
+        def counted(*given: object) -> object:
+            if threading.current_thread().name == "import":  # idle work has its own
+                calls.append(name)
+            return work(*given)
+
+        monkeypatch.setattr(owner, name, counted)
 
     files = [tmp_path / f"{number}.txt" for number in range(30)]
     for version in range(2):
