@@ -112,6 +112,13 @@ class Connections:
         """The first row of a query, or None."""
         return next(iter(self.rows(sql, parameters)), None)
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The same as before where nothing was written since; to be compared within one thread."""
+        connection = self.current().conn
+        (of_others,) = connection.execute("PRAGMA data_version").fetchone()
+        return id(connection), of_others, connection.total_changes
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
         """All writes in the block, or none of them. Not to be nested."""

@@ -70,6 +70,11 @@ class Database:
             self.close()
             raise
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """The same as before where nothing was written since; to be compared within one thread."""
+        return self._connections.version
+
     def close(self) -> None:
         """Close every connection, of all threads. Idempotent."""
         self._connections.close()

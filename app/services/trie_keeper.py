@@ -63,6 +63,7 @@ class TrieKeeper:
         self._newest_id = 0  # of the sequences read so far
         self._left_out: dict[int, int] = {}  # sequences without room: their tokens
         self._unusable: set[int] = set()  # sequences whose ids no model can have
+        self._tidied_version: tuple[int, ...] = ()  # what was reconciled with to the end
         self.trie = self._load()
         self.reconcile()
 
@@ -226,8 +227,11 @@ class TrieKeeper:
             if self.trie.needs_merging:
                 self.trie.merge()
                 return True
-            if self._reconcile(_TIDIED_LENGTH):
-                return True
+            version = (self.budget_bytes, *self._database.version)
+            if version != self._tidied_version:
+                if self._reconcile(_TIDIED_LENGTH):
+                    return True
+                self._tidied_version = version
             if self.trie.needs_sealing:  # a short tail costs little when drafting
                 self.trie.seal()
             if self.trie.needs_merging:

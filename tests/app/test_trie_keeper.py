@@ -255,6 +255,28 @@ def test_idle_time_merges_segments_and_writes_only_what_is_new(
     assert again.statistics().tail_length == 0, "nothing had to be added"
 
 
+def test_where_nothing_was_written_the_sequences_are_not_gone_through_again(
+    database: Database, keeper: TrieKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each piece of idle work: 0.28 s with 60,000 documents."""
+    looks = []
+    to_index = database.sequences.to_index
+    monkeypatch.setattr(
+        database.sequences, "to_index", lambda tokenizer: looks.append(1) or to_index(tokenizer)
+    )
+    tidied(keeper)
+    tidied(keeper)
+    assert len(looks) == 1
+    source_id, sequence_id = add_document(database, "new")
+    tidied(keeper)
+    assert len(looks) == 2
+    with Database(database.path.parent) as other:
+        other.deletions.hide_documents([source_id])
+    tidied(keeper)
+    assert len(looks) == 3
+    assert keeper.trie.snapshot.hidden == {sequence_id}
+
+
 def test_of_segments_that_were_merged_nothing_stays_in_memory(
     database: Database, keeper: TrieKeeper
 ) -> None:
