@@ -106,7 +106,14 @@ class Connections:
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query."""
         with translated_errors(self.path):
-            return list(self.current().query(sql, parameters))
+            connection = self.current()
+            is_within = connection.conn.in_transaction
+            try:
+                return list(connection.query(sql, parameters))
+            except sqlite3.Error:
+                if not is_within:
+                    connection.rollback()  # of the savepoint that a query which fails leaves open
+                raise
 
     def row(self, sql: str, parameters: Sequence[object] = ()) -> Row | None:
         """The first row of a query, or None."""

@@ -35,7 +35,7 @@ _QUESTION_WORDS = frozenset(
 
 def content_words(question: str) -> list[str]:
     """The words to look for, each once: without those every question has, if others are left."""
-    words = [word.casefold() for word in re.findall(r"\w+", question)]
+    words = [word.lower() for word in re.findall(r"\w+", question)]
     telling = [word for word in words if word not in _QUESTION_WORDS]
     return list(dict.fromkeys(telling or words))[:MAX_WORDS]
 
@@ -84,7 +84,7 @@ def likely_spans(text: str, words: Sequence[str]) -> list[Span]:
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})", re.IGNORECASE)
     found: dict[int, set[str]] = {}
     for match in pattern.finditer(text):
-        found.setdefault(match.start() // MAX_PASSAGE_LENGTH, set()).add(match[0].casefold())
+        found.setdefault(match.start() // MAX_PASSAGE_LENGTH, set()).add(match[0].lower())
     ranked = sorted(found, key=lambda place: (-len(found[place]), place))[:MAX_REGIONS]
     spans: list[Span] = []
     for place in sorted(ranked):

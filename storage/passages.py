@@ -11,9 +11,11 @@ from contextlib import closing
 
 from storage.connections import Connections
 from storage.conversations import not_found as no_such_chat
+from storage.errors import DatabaseDamagedError
 from storage.messages import not_found as no_such_message
 from storage.passage_text import Span, content_words, likely_spans, split_passages
 from storage.records import DocumentPassage
+from storage.search_index import put_aside
 
 __all__ = ["PassageReference", "Passages"]
 
@@ -114,22 +116,31 @@ class Passages:
         """The passages that hold most of a question's words, best first; none overlap.
 
         The search index finds the documents, its ranking over their passages finds the passages.
+        Where it turns out to be damaged it is built anew in idle time, and nothing is found.
         """
         words = content_words(question)
         if not words:
             return []
+        try:
+            source_ids = self._find_documents(words)
+        except DatabaseDamagedError as error:
+            put_aside(self._connections, error)
+            return []
+        passages = [
+            DocumentPassage(source_id, name, uri, start, end, text[start:end])
+            for source_id, name, uri, text in self._texts(source_ids)
+            for start, end in spans_of(text, words)
+        ]
+        return [passages[index] for index in best(passages, words, limit)]
+
+    def _find_documents(self, words: Sequence[str]) -> list[int]:
         rows = self._connections.rows(
             "SELECT sources.id FROM document_texts_fts"
             " JOIN sources ON sources.id = document_texts_fts.rowid"
             " WHERE document_texts_fts MATCH ? AND deleted_at IS NULL ORDER BY rank LIMIT ?",
             [" OR ".join(f'"{word}" *' for word in words), MAX_DOCUMENTS],
         )
-        passages = [
-            DocumentPassage(source_id, name, uri, start, end, text[start:end])
-            for source_id, name, uri, text in self._texts([row["id"] for row in rows])
-            for start, end in spans_of(text, words)
-        ]
-        return [passages[index] for index in best(passages, words, limit)]
+        return [row["id"] for row in rows]
 
     def _texts(self, source_ids: Collection[int]) -> Iterator[tuple[int, str, str, str]]:
         """Id, name, uri and text of those of these documents that are there, one at a time."""

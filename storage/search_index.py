@@ -9,6 +9,7 @@ SQLite cannot open an index that was used with it. Called by the stores that del
 and program.
 """
 
+import logging
 import math
 import sqlite3
 import time
@@ -19,9 +20,11 @@ from contextlib import suppress
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
-from storage.errors import DatabaseFullError
+from storage.errors import DatabaseDamagedError, DatabaseFullError
 
-__all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "IndexRewriting", "drop_leftovers", "set_aside"]
+__all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "IndexRewriting", "drop_leftovers", "put_aside"]
+
+logger = logging.getLogger(__name__)
 
 # Rows of kind 'words' in `erasures`: where words of deleted documents stand.
 IN_INDEX = 0
@@ -146,6 +149,34 @@ def create(connection: Connection, name: str) -> None:
     """Make an empty index beside the one that is used."""
     sql = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [NAME]).fetchone()[0]
     connection.execute(sql.replace(NAME, name, 1))
+
+
+def put_aside(connections: Connections, error: DatabaseDamagedError) -> None:
+    """Where it is the index alone that is damaged, begin an empty one; raises the error else.
+
+    The texts stand elsewhere: idle work writes the index anew, and until then it finds what was
+    imported since.
+    """
+    if not (is_of_index(error) or is_damaged(connections)):
+        raise error
+    logger.warning("The search index was damaged and is built anew")
+    with connections.transaction() as connection:
+        set_aside(connection)
+
+
+def is_of_index(error: DatabaseDamagedError) -> bool:
+    """Whether it is certain that the index is damaged; ranking tells it as any damage."""
+    return getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT_VTAB
+
+
+def is_damaged(connections: Connections) -> bool:
+    """Whether the index does not hold what it should; all of it is read."""
+    try:
+        with connections.transaction() as connection:
+            connection.execute(f"INSERT INTO {NAME} ({NAME}) VALUES ('integrity-check')")
+    except DatabaseDamagedError as error:
+        return is_of_index(error)
+    return False
 
 
 def set_aside(connection: Connection) -> None:

@@ -4,9 +4,7 @@ Knows no tokenizer and no file formats. Called by the app's services; `messages.
 chat's history.
 """
 
-import logging
 import re
-import sqlite3
 
 from sqlite_utils import Database as Connection
 
@@ -20,14 +18,12 @@ from storage.errors import (
 )
 from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
-from storage.search_index import IndexRewriting, set_aside
+from storage.search_index import IndexRewriting, put_aside
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time
 from storage.token_blobs import TokenIds
 
 __all__ = ["Sources", "delete_versions", "ensure_history_source", "not_found"]
-
-logger = logging.getLogger(__name__)
 
 REPAIR_SECONDS = 1.0  # at start
 
@@ -68,29 +64,37 @@ class Sources:
         Args:
             keeps_versions: what was read before stays, for the caller to delete.
         """
-        with self._connections.transaction() as connection:
-            same = connection.execute(
-                "SELECT id, deleted_at FROM sources WHERE sha256 = ?", [sha256]
-            ).fetchone()
-            if same is not None and same[1] is None:
-                raise RecordExistsError(f"{name} has been imported already.")
-            if same is not None:  # it was deleted, and is there again
-                delete_sources(connection, [same[0]])
-            cursor = connection.execute(
-                "INSERT INTO sources (kind, name, uri, sha256, num_characters, created_at)"
-                " VALUES ('document', ?, ?, ?, ?, ?)",
-                [name, uri, sha256, len(text), now()],
-            )
-            source_id = cursor.lastrowid
-            assert source_id is not None
-            connection.execute(
-                "INSERT INTO document_texts (source_id, text, checksum) VALUES (?, ?, ?)",
-                [source_id, text, checksum(text)],
-            )
-            inherit(connection, uri, source_id)
-            if not keeps_versions:
-                delete_versions(connection, uri, except_id=source_id)
-            return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
+
+        def save() -> tuple[int, list[int]]:
+            with self._connections.transaction() as connection:
+                same = connection.execute(
+                    "SELECT id, deleted_at FROM sources WHERE sha256 = ?", [sha256]
+                ).fetchone()
+                if same is not None and same[1] is None:
+                    raise RecordExistsError(f"{name} has been imported already.")
+                if same is not None:  # it was deleted, and is there again
+                    delete_sources(connection, [same[0]])
+                cursor = connection.execute(
+                    "INSERT INTO sources (kind, name, uri, sha256, num_characters, created_at)"
+                    " VALUES ('document', ?, ?, ?, ?, ?)",
+                    [name, uri, sha256, len(text), now()],
+                )
+                source_id = cursor.lastrowid
+                assert source_id is not None
+                connection.execute(
+                    "INSERT INTO document_texts (source_id, text, checksum) VALUES (?, ?, ?)",
+                    [source_id, text, checksum(text)],
+                )
+                inherit(connection, uri, source_id)
+                if not keeps_versions:
+                    delete_versions(connection, uri, except_id=source_id)
+                return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
+
+        try:
+            return save()
+        except DatabaseDamagedError as error:
+            put_aside(self._connections, error)
+            return save()
 
     def add_sequence(self, source_id: int, token_ids: TokenIds, tokenizer_id: int) -> list[int]:
         """Save a document's tokens under another tokenizer; returns the ids as `add_document`.
@@ -147,7 +151,17 @@ class Sources:
         return None if row is None else source(row)
 
     def search(self, text: str, *, limit: int = 10) -> list[DocumentMatch]:
-        """The documents that hold any of these words, best match first."""
+        """The documents that hold any of these words, best match first.
+
+        Where the index turns out to be damaged it is built anew in idle time, and nothing is found.
+        """
+        try:
+            return self._search(text, limit)
+        except DatabaseDamagedError as error:
+            put_aside(self._connections, error)
+            return []
+
+    def _search(self, text: str, limit: int) -> list[DocumentMatch]:
         query = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", text))
         if not query:
             return []
@@ -181,20 +195,14 @@ class Sources:
         self._connections.truncate_log()
 
     def repair_index(self) -> None:
-        """Build the search index anew where it alone is damaged: the texts stand elsewhere.
+        """Build the search index anew where it is found damaged.
 
-        For a moment; with many texts the rest is left to `Erasures.finish`, and searches find what
-        was imported since until then.
+        For a moment; with many texts the rest is left to `Erasures.finish`.
         """
         try:
-            self.search("a", limit=1)
+            self._search("a", 1)
         except DatabaseDamagedError as error:
-            code = getattr(error.__cause__, "sqlite_errorcode", None)
-            if code != sqlite3.SQLITE_CORRUPT_VTAB:
-                raise
-            logger.warning("The search index was damaged and is built anew")
-            with self._connections.transaction() as connection:
-                set_aside(connection)
+            put_aside(self._connections, error)
             IndexRewriting(self._connections).work(REPAIR_SECONDS)
 
     def next_without_sequence(self, tokenizer_id: int, *, after: int = 0) -> int | None:

@@ -61,6 +61,13 @@ def test_a_question_finds_the_passage_that_answers_it(db: Database) -> None:
     assert db.passages.find(" ?! ") == []
 
 
+def test_words_are_found_that_other_rules_write_longer_in_small_letters(db: Database) -> None:
+    """As "strasse" the street was not in the index."""
+    add(db, "weg.txt", "Die Straße ist sieben Meter breit. Der Fußweg ist schmal.")
+    [passage] = db.passages.find("STRAßE Fußweg")
+    assert passage.name == "weg.txt"
+
+
 def test_query_syntax_in_a_question_is_only_words(db: Database) -> None:
     add(db, "garden.md", GARDEN)
     for question in ('"bees', "bees AND (", "text: bees *", "NEAR(bees water)", "bees' -- ; NOT"):

@@ -240,6 +240,29 @@ def test_a_damaged_index_is_built_anew_page_by_page_while_others_write(
         check_whole(again)
 
 
+@pytest.mark.parametrize("use", ["question", "search", "import"])
+def test_damage_that_is_met_later_costs_one_question_its_passages(db: Database, use: str) -> None:
+    """It was looked for with one word; whoever asked was told to move the database away."""
+    for number in range(40):
+        words = " ".join(f"w{number:02}x{word:04}" for word in range(3_000))
+        add(db, f"{number}.txt", f"{words} apple")
+    db.sources.erase_deleted_words()
+    with db._connections.transaction() as connection:
+        connection.execute(
+            "UPDATE document_texts_fts_data SET block = randomblob(length(block)) WHERE id > 10"
+        )
+    if use == "question":
+        assert db.passages.find("w07x1234") == []
+    elif use == "search":
+        assert db.sources.search("w07x1234") == []
+    else:
+        while not db.erasures.are_pending:
+            add(db, f"{len(db.sources.list())}.txt", "pear")
+    assert db.erasures.finish(lambda _: True)
+    assert [found.name for found in db.passages.find("w07x1234")] == ["7.txt"]
+    check_whole(db)
+
+
 REPAIR = """
 import sys
 from types import SimpleNamespace
