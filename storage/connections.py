@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,20 @@ logger = logging.getLogger(__name__)
 Row = dict[str, Any]
 
 BUSY_TIMEOUT_SECONDS = 10.0
+CLOSE_SECONDS = 2.0  # that a statement under way has, before it is broken off and after that
 
 # FULL: what is committed survives a power cut too. secure_delete: what is deleted is overwritten.
 # temp_store: sorting leaves no file with somebody's words in it.
 PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY")
+
+
+@dataclass(slots=True)
+class Own:
+    """One thread's connection; its lock is held while the thread uses it, and to close it."""
+
+    connection: Connection
+    lock: Any = field(default_factory=threading.RLock)
+    num_uses: int = 0  # one within the other
 
 
 class Connections:
@@ -51,7 +62,7 @@ class Connections:
         self.is_in_memory = is_in_memory
         self._memory_name = f"file:/{uuid.uuid4().hex}?vfs=memdb" if is_in_memory else ""
         self._lock = threading.Lock()
-        self._by_thread: dict[threading.Thread, Connection] = {}
+        self._by_thread: dict[threading.Thread, Own] = {}
         self._anchor: Connection | None = None
         self._is_closed = False
         if not is_in_memory:
@@ -59,8 +70,7 @@ class Connections:
             refuse_unusable(path, migrations)
             prepare_file(path)
         try:
-            with translated_errors(path):
-                connection = self.current()
+            with self._in_use() as connection:
                 if is_in_memory:
                     self._anchor = self._open()  # it lives while one connection to it is open
                 else:
@@ -70,20 +80,36 @@ class Connections:
             self.close()
             raise
 
-    def current(self) -> Connection:
-        """The calling thread's connection, opened on its first call."""
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[Connection]:
+        """The calling thread's connection, opened on its first call; nobody closes it meanwhile."""
+        with translated_errors(self.path), (own := self._own()).lock:
+            if self._is_closed and not own.num_uses:  # what has begun may go on
+                raise self._closed()
+            own.num_uses += 1
+            try:
+                yield own.connection
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                    raise self._closed() from error
+                raise
+            finally:
+                own.num_uses -= 1
+
+    def _own(self) -> Own:
         thread = threading.current_thread()
-        connection = self._by_thread.get(thread)
-        if connection is not None:
-            return connection
-        with self._lock:
-            if self._is_closed:
-                raise DatabaseClosedError(f"{self.path.name} was used after it was closed.")
-            for ended in [other for other in self._by_thread if not other.is_alive()]:
-                self._by_thread.pop(ended).close()
-            connection = self._open()
-            self._by_thread[thread] = connection
-        return connection
+        own = self._by_thread.get(thread)
+        if own is None:
+            with self._lock:
+                if self._is_closed:
+                    raise self._closed()
+                for ended in [other for other in self._by_thread if not other.is_alive()]:
+                    self._by_thread.pop(ended).connection.close()
+                own = self._by_thread[thread] = Own(self._open())
+        return own
+
+    def _closed(self) -> DatabaseClosedError:
+        return DatabaseClosedError(f"{self.path.name} was used after it was closed.")
 
     def _open(self) -> Connection:
         # Transactions are begun explicitly (isolation_level). Only the owning thread uses a
@@ -105,8 +131,7 @@ class Connections:
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """All rows of a query."""
-        with translated_errors(self.path):
-            connection = self.current()
+        with self._in_use() as connection:
             is_within = connection.conn.in_transaction
             try:
                 return list(connection.query(sql, parameters))
@@ -122,15 +147,14 @@ class Connections:
     @property
     def version(self) -> tuple[int, ...]:
         """The same as before where nothing was written since; to be compared within one thread."""
-        connection = self.current().conn
-        (of_others,) = connection.execute("PRAGMA data_version").fetchone()
-        return id(connection), of_others, connection.total_changes
+        with self._in_use() as connection:
+            (of_others,) = connection.execute("PRAGMA data_version").fetchone()
+            return id(connection), of_others, connection.conn.total_changes
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
         """All writes in the block, or none of them. Not to be nested."""
-        with translated_errors(self.path):
-            connection = self.current()
+        with self._in_use() as connection:
             assert not connection.conn.in_transaction, "transactions do not nest"
             connection.conn.execute("BEGIN IMMEDIATE")  # a lock taken later could fail as busy
             try:
@@ -149,8 +173,8 @@ class Connections:
 
     def check_structure(self) -> None:
         """Look for broken tables, for a moment. Raises DatabaseDamagedError."""
-        with translated_errors(self.path):
-            check_structure(self.current(), self.path)
+        with self._in_use() as connection:
+            check_structure(connection, self.path)
 
     def truncate_log(self) -> bool:
         """Move what is in the write-ahead log into the file and empty it, where that is possible.
@@ -158,15 +182,15 @@ class Connections:
         Not while somebody reads, nor on a full disk. After deletions: the log still holds what was
         there before. Returns whether it is empty.
         """
-        connection = self.current()
-        try:
-            with translated_errors(self.path):
-                connection.execute("PRAGMA busy_timeout = 1000")
-                is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        except DatabaseFullError:  # what was deleted before is deleted all the same
-            is_busy = True
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
+        with self._in_use() as connection:
+            try:
+                with translated_errors(self.path):
+                    connection.execute("PRAGMA busy_timeout = 1000")
+                    is_busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            except DatabaseFullError:  # what was deleted before is deleted all the same
+                is_busy = True
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_SECONDS * 1000)}")
         if is_busy:
             logger.info("The write-ahead log cannot be emptied yet; it will be later")
         return not is_busy
@@ -174,16 +198,23 @@ class Connections:
     def close(self) -> None:
         """Close every connection; the last one empties the write-ahead log. Idempotent.
 
-        Threads that still use the database get DatabaseClosedError from then on.
+        Threads that still use the database get DatabaseClosedError from then on; a transaction that
+        has begun is waited for, for a moment.
         """
         with self._lock:
             self._is_closed = True
-            connections = list(self._by_thread.values())
-            if self._anchor is not None:
-                connections.append(self._anchor)
-            self._by_thread.clear()
-        for connection in connections:
-            connection.close()
+            by_thread = list(self._by_thread.items())
+        for thread, own in by_thread:
+            if not own.lock.acquire(timeout=CLOSE_SECONDS):
+                own.connection.conn.interrupt()
+                if not own.lock.acquire(timeout=CLOSE_SECONDS):
+                    logger.warning("The database is still in use by a thread that does not end")
+                    continue
+            self._by_thread.pop(thread, None)
+            own.connection.close()
+            own.lock.release()
+        if self._anchor is not None:
+            self._anchor.close()
 
 
 def enable_wal(connection: Connection) -> None:

@@ -3,8 +3,10 @@
 import os
 import sqlite3
 import stat
+import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -155,7 +157,7 @@ def test_a_data_folder_that_cannot_be_is_told_as_such(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_as_such_and_nothing_is_half_saved(data_dir: Path) -> None:
     with Database(data_dir) as db:
         conversation = db.conversations.create()
-        connection = db._connections.current()
+        connection = db._connections._own().connection
         (num_pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {num_pages}")
         with pytest.raises(DatabaseFullError, match="Free some space"):
@@ -204,6 +206,90 @@ def test_closing_ends_every_use_and_leaves_one_file(data_dir: Path) -> None:
     with pytest.raises(DatabaseClosedError):
         db.conversations.create()
     assert [path.name for path in data_dir.iterdir()] == [DATABASE_NAME]
+
+
+CLOSING = """
+import sys, threading
+from storage import Database, DatabaseClosedError
+
+for _ in range(15):
+    db = Database(sys.argv[1])
+    is_used = threading.Event()
+
+    def use():
+        try:
+            while True:
+                db.conversations.list()
+                db.settings.set("key", 1)
+                is_used.set()
+        except DatabaseClosedError:
+            ended.append(1)
+
+    ended, threads = [], [threading.Thread(target=use) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    is_used.wait()
+    db.close()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 3
+"""
+
+
+def test_closing_while_others_read_and_write_crashes_nothing(data_dir: Path) -> None:
+    """Connections were closed in the middle of a call: a segmentation fault, every second time."""
+    with Database(data_dir) as db:
+        for number in range(30):
+            db.conversations.create(f"{number} " * 200)
+    program = [sys.executable, "-c", CLOSING, str(data_dir)]
+    ended = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_what_takes_long_is_broken_off_when_the_database_is_closed(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CLOSE_SECONDS", 0.2)
+    db = Database(data_dir)
+    errors: list[BaseException] = []
+
+    def count_for_ever() -> None:
+        try:
+            db._connections.rows(
+                "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+                " SELECT max(x) FROM n"
+            )
+        except DatabaseClosedError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=count_for_ever)
+    thread.start()
+    while not any(own.num_uses for own in list(db._connections._by_thread.values())):
+        time.sleep(0.01)
+    db.close()
+    thread.join(30)
+    assert len(errors) == 1
+
+
+def test_a_transaction_that_has_begun_comes_to_its_end(data_dir: Path) -> None:
+    db = Database(data_dir)
+    is_begun, may_end = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with db._connections.transaction() as connection:
+            connection.execute("INSERT INTO settings VALUES ('begun', '1')")
+            is_begun.set()
+            may_end.wait(30)
+            assert db.settings.get("begun") == 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert is_begun.wait(30)
+    threading.Timer(0.3, may_end.set).start()
+    db.close()
+    thread.join(30)
+    with Database(data_dir) as again:
+        assert again.settings.get("begun") == 1
 
 
 def test_many_threads_write_and_read_at_once(data_dir: Path) -> None:

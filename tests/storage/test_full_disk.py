@@ -109,7 +109,7 @@ def test_a_second_index_without_room_gives_back_what_it_took(
     ids = [add(db, number, 1_000) for number in range(30)]
     conversation = db.conversations.create("Chat")
     purge_documents(db, ids[0])
-    connection = db._connections.current()
+    connection = db._connections._own().connection
     num_pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {num_pages + 10}")
     with pytest.raises(DatabaseFullError):

@@ -321,7 +321,7 @@ def test_what_a_killed_program_began_is_used_where_it_is_still_right(
     on_pause(end)
     with pytest.raises(KeyboardInterrupt):
         db.erasures.finish(lambda _: True)
-    [begun] = search_index.leftovers(db._connections.current(), "new")
+    [begun] = search_index.leftovers(db._connections._own().connection, "new")
     held = db._connections.rows(f"SELECT id FROM {begun}_docsize")
     assert [row["id"] for row in held] == [1, 2, 3]
     if is_changed:

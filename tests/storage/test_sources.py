@@ -201,7 +201,7 @@ def test_thousands_of_deletions_leave_a_whole_index(
     From then on every import and every deletion failed, though the file was whole.
     """
     monkeypatch.setattr(db._connections, "truncate_log", lambda: None)  # takes most of the time
-    db._connections.current().execute("PRAGMA synchronous = OFF")
+    db._connections._own().connection.execute("PRAGMA synchronous = OFF")
     ids = [add(db, tokenizer_id, f"{number}.txt", f"first {number}")[0] for number in range(500)]
     for number in range(1050):
         ids.append(add(db, tokenizer_id, f"{500 + number}.txt", f"more {number}")[0])
@@ -262,7 +262,7 @@ def test_no_document_is_looked_up_by_going_through_all_others(
         "deeper": lambda _: db.deeper_readings.next("model", tokenizer_id),
         "left": lambda _: db.deeper_readings.num_tokens_left("model", tokenizer_id),
     }
-    connection = db._connections.current().conn
+    connection = db._connections._own().connection.conn
     connection.execute("PRAGMA synchronous = OFF")
     steps: list[int] = []
     for round_number in range(2):
