@@ -6,6 +6,7 @@ Knows the database, the worker and the Trie's keeper. Used by the chat service, 
 import logging
 import math
 import threading
+import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -52,10 +53,10 @@ class Forgetting:
         self._database = database
         self._worker = worker
         self._cache = cache
-        self._timers: set[threading.Timer] = set()
-        self._retry: threading.Timer | None = None
+        self._thread: threading.Thread | None = None
+        self._look_at = math.inf  # by the monotonic clock
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
     def delete_conversation(self, conversation_id: int) -> None:
         """Delete a chat. Raises RecordNotFoundError."""
@@ -93,57 +94,74 @@ class Forgetting:
 
     def resume(self) -> None:
         """Keep the time of what an earlier program deleted; to be called at start."""
-        for deletion in self.recent():
-            self._wait(deletion.seconds_left)
-        if self._has_more():
-            self._wait(0.0)
+        if self._seconds_to_look() is not None:
+            self._look_in(0.0)
+
+    def keep_time(self) -> None:
+        """Documents were deleted just now: purge them once their time is over."""
+        self._look_in(UNDO_SECONDS)
 
     def close(self) -> None:
         """Purge no more, once a running purge has ended; the next start goes on with it."""
-        with self._lock:
+        with self._changed:
             self._is_closed = True
-            timers = list(self._timers)
-        for timer in timers:
-            timer.cancel()
-        for timer in timers:
-            timer.join()  # the database must not be closed under it
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()  # the database must not be closed under it
 
     def _hide(self, sequence_ids: Collection[int]) -> None:
         bench = self._worker.bench
         if bench is not None:
             bench.keeper.hide(sequence_ids)
-        self._wait(UNDO_SECONDS)
+        self.keep_time()
 
-    def _wait(self, seconds: float) -> threading.Timer | None:
-        timer = threading.Timer(seconds, self._on_due)
-        timer.daemon = True
-        with self._lock:
-            if self._is_closed:
-                return None
-            self._timers = {other for other in self._timers if other.is_alive()} | {timer}
-            timer.start()
-        return timer
+    def _look_in(self, seconds: float) -> None:
+        """Have the one thread look then whether something is to be purged, or earlier."""
+        with self._changed:
+            self._look_at = min(self._look_at, time.monotonic() + seconds)
+            if self._thread is None and not self._is_closed:
+                self._thread = threading.Thread(target=self._run, name="forgetting", daemon=True)
+                self._thread.start()
+            self._changed.notify()
 
-    def _has_more(self) -> bool:
-        """Whether something is to be purged, now or later; also where that cannot be told."""
-        try:
-            database = self._database
-            return database.erasures.are_pending or bool(database.deletions.list())
-        except StorageError:
-            return True
+    def _run(self) -> None:
+        while self._wait():
+            try:
+                self._look()
+            except Exception:  # the thread's boundary: logged, and looked again later
+                logger.exception("what was deleted could not be looked at")
 
-    def _on_due(self) -> None:
-        """The worker purges between two answers; without a model nothing is being answered.
+    def _wait(self) -> bool:
+        """Wait until it is time to look; False: the program ends."""
+        with self._changed:
+            while not self._is_closed:
+                seconds = self._look_at - time.monotonic()
+                if seconds <= 0:
+                    self._look_at = math.inf
+                    return True
+                self._changed.wait(None if seconds == math.inf else seconds)
+            return False
 
-        It may not be possible yet: another program has the lease or reads the file, an answer goes
-        on for long. So it is looked again, until nothing is left.
+    def _seconds_to_look(self) -> float | None:
+        """Until something may have to be purged; None: there is nothing.
+
+        It may not be possible when its time is over: another program has the lease or reads the
+        file, an answer goes on for long. So it is looked again, until nothing is left.
         """
-        is_retry = self._retry is threading.current_thread()
-        if not self._has_more():
-            self._retry = None if is_retry else self._retry
+        try:
+            deletions = self._database.deletions.list()
+            if not deletions and not self._database.erasures.are_pending:
+                return None
+        except StorageError:  # it cannot be told
+            return RETRY_SECONDS
+        return min([RETRY_SECONDS, *(one.seconds_left for one in self.recent(deletions))])
+
+    def _look(self) -> None:
+        """The worker purges between two answers; without a model nothing is being answered."""
+        seconds = self._seconds_to_look()
+        if seconds is None:
             return
-        if is_retry or self._retry is None:
-            self._retry = self._wait(RETRY_SECONDS)
+        self._look_in(seconds)
         if self._worker.state.status == "failed":
             purge_deleted(self._database, self._cache)
         else:

@@ -179,6 +179,22 @@ def test_it_is_purged_when_the_time_is_over_without_anybody_asking(
         service.undo("document", [source_id])
 
 
+def test_many_deletions_are_waited_for_by_one_thread(
+    start: Start, config: ServiceConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One slept for each, and with some thousands no more could be started."""
+    monkeypatch.setattr(forgetting, "UNDO_SECONDS", 2.0)
+    service = start(ScriptedEngine())
+    ids = [imported(service, tmp_path, f"{n}.txt", f"{SECRET} {n}") for n in range(5)]
+    service.delete_document(ids.pop())
+    num_threads = threading.active_count()
+    for source_id in ids:
+        service.delete_document(source_id)
+    assert threading.active_count() == num_threads
+    assert len(service.recent_deletions()) == 5
+    wait_for(lambda: not traces(config))
+
+
 def test_without_a_model_it_is_purged_as_well(
     start: Start,
     config: ServiceConfig,
