@@ -14,6 +14,7 @@ from storage.conversations import not_found as no_such_chat
 from storage.erasures import as_json, delete_conversations, delete_sources
 from storage.errors import RecordNotFoundError
 from storage.records import DeletedKind, Deletion
+from storage.sources import hide_versions
 from storage.sources import not_found as no_such_document
 from storage.times import now, parse_time, time_text
 
@@ -61,6 +62,28 @@ class Deletions:
                 raise no_such_document(min(missing))
             mark(connection, "document", source_ids)
             return sequence_ids_of(connection, "document", source_ids)
+
+    def hide_versions(self, uri: str, deleted_at: datetime) -> None:
+        """Delete for now, with this time, what was read from there."""
+        with self._connections.transaction() as connection:
+            hide_versions(connection, uri, deleted_at)
+
+    def hide_content(self, sha256: str, deleted_at: datetime) -> None:
+        """Delete for now, with this time, the document of this content."""
+        with self._connections.transaction() as connection:
+            connection.execute(
+                "UPDATE sources SET deleted_at = ? WHERE sha256 = ? AND deleted_at IS NULL",
+                [time_text(deleted_at), sha256],
+            )
+
+    def put_off(self, deleted_at: datetime, until: datetime) -> int:
+        """What was deleted at one time counts as deleted later; returns how many documents."""
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE sources SET deleted_at = ? WHERE deleted_at = ? AND kind = 'document'",
+                [time_text(until), time_text(deleted_at)],
+            )
+            return cursor.rowcount
 
     def restore(self, kind: DeletedKind, row_ids: Collection[int]) -> list[int]:
         """Bring back what was deleted in one go, as it was; returns the ids of the sequences.

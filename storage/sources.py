@@ -5,6 +5,7 @@ chat's history.
 """
 
 import re
+from datetime import datetime
 
 from sqlite_utils import Database as Connection
 
@@ -20,21 +21,22 @@ from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
 from storage.search_index import IndexRewriting, put_aside
 from storage.sequences import insert_sequence
-from storage.times import now, parse_time
+from storage.times import now, parse_time, time_text
 from storage.token_blobs import TokenIds
 
-__all__ = ["Sources", "delete_versions", "ensure_history_source", "not_found"]
+__all__ = ["Sources", "delete_versions", "ensure_history_source", "hide_versions", "not_found"]
 
 REPAIR_SECONDS = 1.0  # at start
 
-SELECT_SOURCES = """
+SELECT_FROM = """
     SELECT sources.*, coalesce((
         SELECT max(total) FROM (
             SELECT sum(num_tokens) AS total FROM sequences
             WHERE source_id = sources.id GROUP BY tokenizer_id
         )
-    ), 0) AS num_tokens FROM shown_sources AS sources
+    ), 0) AS num_tokens FROM
 """
+SELECT_SOURCES = f"{SELECT_FROM} shown_sources AS sources"
 
 
 class Sources:
@@ -52,7 +54,7 @@ class Sources:
         text: str,
         token_ids: TokenIds,
         tokenizer_id: int,
-        keeps_versions: bool = False,
+        versions_deleted_at: datetime | None = None,
     ) -> tuple[int, list[int]]:
         """Save a document with its text and its tokens as one sequence, in one transaction.
 
@@ -62,7 +64,8 @@ class Sources:
         RecordExistsError where a document of the same content is there.
 
         Args:
-            keeps_versions: what was read before stays, for the caller to delete.
+            versions_deleted_at: the time at which what was read before is deleted, so that it can
+                be brought back; None: it is deleted for good.
         """
 
         def save() -> tuple[int, list[int]]:
@@ -86,8 +89,10 @@ class Sources:
                     [source_id, text, checksum(text)],
                 )
                 inherit(connection, uri, source_id)
-                if not keeps_versions:
+                if versions_deleted_at is None:
                     delete_versions(connection, uri, except_id=source_id)
+                else:
+                    hide_versions(connection, uri, versions_deleted_at, except_id=source_id)
                 return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
 
         try:
@@ -138,9 +143,30 @@ class Sources:
             )
         return text
 
-    def find_by_sha256(self, sha256: str) -> Source | None:
-        """The document with this content, whatever its name."""
-        row = self._connections.row(f"{SELECT_SOURCES} WHERE sha256 = ?", [sha256])
+    def move(self, source_id: int, *, name: str, uri: str, deleted_at: datetime) -> bool:
+        """A document is what is read from `uri` now; what was read from there before is deleted.
+
+        Returns whether the document is there.
+
+        Args:
+            deleted_at: the time of what is deleted; a document that was deleted then is back.
+        """
+        with self._connections.transaction() as connection:
+            cursor = connection.execute(
+                "UPDATE sources SET name = ?, uri = ?, deleted_at = NULL WHERE id = ?"
+                " AND kind = 'document' AND (deleted_at IS NULL OR deleted_at = ?)",
+                [name, uri, source_id, time_text(deleted_at)],
+            )
+            if cursor.rowcount:
+                hide_versions(connection, uri, deleted_at, except_id=source_id)
+            return bool(cursor.rowcount)
+
+    def find_by_sha256(self, sha256: str, *, deleted_at: datetime | None = None) -> Source | None:
+        """The document with this content, whatever its name, or one that was deleted then."""
+        row = self._connections.row(
+            f"{SELECT_FROM} sources WHERE sha256 = ? AND deleted_at IS ?",
+            [sha256, deleted_at and time_text(deleted_at)],
+        )
         return None if row is None else source(row)
 
     def find_by_uri(self, uri: str) -> Source | None:
@@ -270,6 +296,17 @@ def delete_versions(connection: Connection, uri: str, *, except_id: int | None) 
         [uri, except_id],
     )
     delete_sources(connection, [row[0] for row in found.fetchall()])
+
+
+def hide_versions(
+    connection: Connection, uri: str, deleted_at: datetime, *, except_id: int | None = None
+) -> None:
+    """Delete the same for now, within the caller's transaction."""
+    connection.execute(
+        "UPDATE sources SET deleted_at = ?"
+        " WHERE uri = ? AND kind = 'document' AND id IS NOT ? AND deleted_at IS NULL",
+        [time_text(deleted_at), uri, except_id],
+    )
 
 
 def not_found(source_id: int) -> RecordNotFoundError:

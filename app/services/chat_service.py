@@ -77,11 +77,11 @@ class ChatService:
         self._reader = ChatReader(
             *(self._database, self._unsaved, self._asking), lambda: self._worker.bench
         )
-        self.imports = DocumentImports(self._database, self._worker, self.delete_documents)
+        self._forgetting = Forgetting(self._database, self._worker, self._cache)
+        self.imports = DocumentImports(self._database, self._worker, self._forgetting.keep_time)
         self.trie = TrieReader(self._database, lambda: self._worker.bench)
         self._comparisons = Comparisons(self._worker)
         self._demonstrations = Demonstrations(self, self._database)
-        self._forgetting = Forgetting(self._database, self._worker, self._cache)
         self._deleting = Deleting(
             *(self._unsaved, self._asking, self._forgetting, self._worker), lock=self._lock
         )

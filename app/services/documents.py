@@ -7,7 +7,7 @@ import contextlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from app.importing import FoundFile, UnreadableError, file_sha256
 from app.services.errors import BusyError, EngineNotReadyError, ServiceClosedError
@@ -29,18 +29,18 @@ class DocumentImports:
     """Starts imports, remembers the one that runs and the one that was not finished.
 
     Args:
-        delete_documents: deletes what files hold no more, so that it can be undone.
+        keep_time: to be told when documents were deleted, which can be undone for some time.
     """
 
     def __init__(
         self,
         database: Database,
         worker: Worker[Workbench],
-        delete_documents: Callable[[Collection[int]], None],
+        keep_time: Callable[[], None],
     ) -> None:
         self._database = database
         self._worker = worker
-        self._delete_documents = delete_documents
+        self._keep_time = keep_time
         self._memory = ImportMemory(database)
         self._job: ImportJob | None = None
         self._thread: threading.Thread | None = None
@@ -147,7 +147,7 @@ class DocumentImports:
                 raise EngineNotReadyError(self._worker.state.detail)
             work = ImportWork(
                 *(self._database, bench.keeper, bench.import_tokenizer, job, request),
-                delete_documents=self._delete_documents,
+                keep_time=self._keep_time,
             )
             if work.run():
                 self._discard_upload()

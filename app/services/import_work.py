@@ -4,11 +4,11 @@ Knows the importer, the database, the Trie's keeper and a tokenizer, no model. R
 its own, so that chats go on.
 """
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,13 @@ from app.services.import_requests import ImportRequest
 from app.services.jobs import ImportJob
 from app.services.trie_files import TRIE_FILE_SCHEME
 from app.services.trie_keeper import TrieKeeper
-from storage import Database, RecordExistsError, RecordNotFoundError, Source
+from storage import Database, RecordExistsError, Source
 
 __all__ = ["ImportWork"]
 
 _SHOW_SECONDS = 0.2  # between two pictures of a running import
+_PUT_OFF = timedelta(seconds=30)  # after which what is deleted counts as deleted now
+_FROM_TRIE_FILE = f"{TRIE_FILE_SCHEME}:"  # whoever wrote that file chose text and digest
 _GONE = "is there no more; its document stays until you delete it"
 
 
@@ -47,7 +49,7 @@ class ImportWork:
 
     Args:
         tokenizer: used by no other thread meanwhile.
-        delete_documents: deletes what files hold no more, so that it can be undone.
+        keep_time: to be told when documents were deleted, which can be undone for some time.
         limits: what a file may cost.
     """
 
@@ -56,14 +58,16 @@ class ImportWork:
     tokenizer: Any
     job: ImportJob
     request: ImportRequest
-    delete_documents: Callable[[Collection[int]], None]
+    keep_time: Callable[[], None]
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     _control_ids: frozenset[int] = field(init=False)
     _clock: ImportClock = field(init=False)
     _paths: dict[str, Path] = field(default_factory=dict)  # of all files of this import, by URI
     _skipped: list[tuple[str, str]] = field(default_factory=list)
     _has_replaced: bool = False
-    _dropped_ids: set[int] = field(default_factory=set)  # to be deleted, in one go
+    _sha256s: dict[str, str] = field(default_factory=dict)  # of those looked at so far
+    # the one time of all that is deleted, so that one Undo brings all of it back
+    _dropped_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _num_dropped: int = 0
     _num_documents: int = 0
     _num_unchanged: int = 0
@@ -94,7 +98,7 @@ class ImportWork:
         except ReadingCancelledError:
             return False
         finally:
-            self._delete_dropped()
+            self._put_off()
             if self._has_replaced:
                 self.database.sources.erase_deleted_words()
             self._show(num_done, current="", is_due=True)
@@ -128,87 +132,105 @@ class ImportWork:
     def _go_on(self) -> None:
         if self.job.is_cancelled:
             raise ReadingCancelledError
+        if datetime.now(UTC) - self._dropped_at > _PUT_OFF:
+            self._put_off()
 
     def _take(self, found: FoundFile, reader: DocumentReader) -> None:
         self._go_on()
         started_at = time.monotonic()
-        older = self.database.sources.find_by_uri(found.uri)
-        if self._is_known(found, older):
+        if self._is_known(found):
             self._clock.passed(found)
             return
         document = reader.read(found)
+        self._go_on()
         if isinstance(document, SkippedFile):
             self._skip(document)
             if document.is_read:
-                self._drop(older)
+                self._drop(found.uri)
         else:
-            self._save(document, older)
+            self._save(document)
         self._clock.took(found, time.monotonic() - started_at)
 
-    def _is_known(self, found: FoundFile, older: Source | None) -> bool:
+    def _is_known(self, found: FoundFile) -> bool:
         """Whether its content need not be read, since it is there, or cannot be."""
         try:
-            sha256 = file_sha256(found.path, self.limits.most_bytes(kind_of_name(found.path.name)))
+            sha256 = self._sha256s[found.uri] = self._sha256(found.path)
         except UnreadableError as error:
             self._skip(SkippedFile(found.path, str(error)))
-            self._drop(older)
+            self._drop(found.uri)
             return True
         except (OSError, ValueError) as error:  # not opened: what it holds is not known
             self._skip(SkippedFile(found.path, explain_failure(error)))
             return True
-        same = self.database.sources.find_by_sha256(sha256)
-        if same is not None and same.uri != found.uri and not self._still_holds(same):
-            self._dropped_ids.add(same.id)  # else the text went with that file's next version
-            self._delete_dropped()
-            same = None
-        if same is not None and self.request.is_deeper:
-            self.database.deeper_readings.want(same.id)
+        sources = self.database.sources
+        same = sources.find_by_sha256(sha256)
         if same is None:
-            return False
-        if same.uri == found.uri:
+            same = sources.find_by_sha256(sha256, deleted_at=self._dropped_at)
+            is_known = same is not None and self._move(same, found)
+        elif same.uri == found.uri:
             self._num_unchanged += 1
-        else:
+            is_known = True
+        elif self._still_holds(same):
             self._skip(SkippedFile(found.path, f"the same content as {same.name}"))
-            self._drop(older)
-        return True
+            self._drop(found.uri)
+            is_known = True
+        else:
+            is_known = self._move(same, found)
+        if is_known and same is not None and self.request.is_deeper:
+            self.database.deeper_readings.want(same.id)
+        return is_known
+
+    def _sha256(self, path: Path) -> str:
+        return file_sha256(path, self.limits.most_bytes(kind_of_name(path.name)))
 
     def _still_holds(self, source: Source) -> bool:
         """Whether a document's file holds it still; so where it is gone or cannot be opened."""
-        if source.id in self._dropped_ids or source.uri.startswith(f"{TRIE_FILE_SCHEME}:"):
+        if source.uri.startswith(_FROM_TRIE_FILE):
             return False
         is_file = source.uri.startswith("file:")
         path = self._paths.get(source.uri) or (path_of_uri(source.uri) if is_file else None)
         if path is None:
             return True
         try:
-            most_bytes = self.limits.most_bytes(kind_of_name(path.name))
-            return file_sha256(path, most_bytes) == source.sha256
-        except (OSError, ValueError, UnreadableError):
+            return (self._sha256s.get(source.uri) or self._sha256(path)) == source.sha256
+        except UnreadableError:  # it has grown too large
+            return False
+        except (OSError, ValueError):
             return True
 
-    def _drop(self, older: Source | None) -> None:
+    def _move(self, source: Source, found: FoundFile) -> bool:
+        """Give a file the document of one that held its content; False: it is to be read."""
+        assert source.sha256 is not None, "a document has its content's"
+        is_as_read = kind_of_name(source.name) == kind_of_name(found.name)
+        if not is_as_read or source.uri.startswith(_FROM_TRIE_FILE):
+            self.database.deletions.hide_content(source.sha256, self._dropped_at)
+            return False
+        is_moved = self.database.sources.move(
+            source.id, name=found.name, uri=found.uri, deleted_at=self._dropped_at
+        )
+        self._num_unchanged += is_moved
+        return is_moved
+
+    def _drop(self, uri: str) -> None:
         """What the file held when it was imported, it holds no more."""
-        if older is not None:
-            self._dropped_ids.add(older.id)
-            self._num_dropped += 1
+        self.database.deletions.hide_versions(uri, self._dropped_at)
 
-    def _delete_dropped(self) -> None:
-        """In one go, so that one Undo brings all of it back."""
-        source_ids, self._dropped_ids = self._dropped_ids, set()
-        try:
-            if source_ids:
-                self.delete_documents(source_ids)
-        except RecordNotFoundError:  # some were deleted meanwhile
-            for source_id in source_ids:
-                with contextlib.suppress(RecordNotFoundError):
-                    self.delete_documents([source_id])
+    def _put_off(self) -> None:
+        """The time for undoing begins now, for all that was deleted so far."""
+        present = datetime.now(UTC)
+        self._num_dropped = self.database.deletions.put_off(self._dropped_at, present)
+        self._dropped_at = present
+        if self._num_dropped:
+            self.keep_time()
 
-    def _save(self, document: DocumentFile, older: Source | None) -> None:
+    def _save(self, document: DocumentFile) -> None:
         batches = []
         for batch in encode_batches(self.tokenizer, document.text, self._control_ids):
             batches.append(batch)
             self._go_on()
         token_ids = joined(batches)
+        is_upload = self.request.is_upload  # of which nobody may have another copy
+        older = None if is_upload else self.database.sources.find_by_uri(document.uri)
         try:
             source_id, _ = self.database.sources.add_document(
                 name=document.name,
@@ -217,17 +239,14 @@ class ImportWork:
                 text=document.text,
                 token_ids=token_ids,
                 tokenizer_id=self.keeper.tokenizer_id,
-                keeps_versions=self.request.is_upload,
+                versions_deleted_at=self._dropped_at if is_upload else None,
             )
         except RecordExistsError:  # another program was faster, or the file changed meanwhile
             self._skip(SkippedFile(document.path, "imported already"))
             return
         if self.request.is_deeper:
             self.database.deeper_readings.want(source_id)
-        if self.request.is_upload:  # of which nobody may have another copy
-            self._drop(older)
-        else:
-            self._has_replaced |= older is not None
+        self._has_replaced |= older is not None
         self._num_documents += 1
         self._num_tokens += len(token_ids)
         self.keeper.expect(len(token_ids), lambda: self.job.is_cancelled)

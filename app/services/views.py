@@ -284,7 +284,7 @@ class ImportSnapshot:
         num_documents: files that were taken in. `num_tokens`: tokens in them.
         skipped: (path, reason) of each file that was not taken in; the paths are displayable.
         current: displayable path of the file being read.
-        num_unchanged: files that had been taken in before and are as they were.
+        num_unchanged: files whose content had been taken in before, under whatever name.
         num_dropped: earlier versions of files that were deleted, which can be undone.
         num_bytes_total: their sizes, once all are found.
         seconds_left: about how long it will still take; None: not known (yet).

@@ -1,9 +1,11 @@
 """Import jobs: documents are saved and learned while chats go on; nothing is taken in twice."""
 
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from app.services import (
     ServiceConfig,
     document_tokens,
     forgetting,
+    import_work,
     trie_keeper,
 )
 from app.services.errors import BusyError
@@ -148,6 +151,97 @@ def texts_of(service: ChatService) -> dict[str, str]:
     return {source.name: sources.text(source.id) for source in service.documents()}
 
 
+def renamed(folder: Path, *pairs: tuple[str, str]) -> None:
+    """Give files the names of others, all at once."""
+    contents = {new: (folder / old).read_bytes() for old, new in pairs}
+    for old, _ in pairs:
+        (folder / old).unlink()
+    for new, content in contents.items():
+        (folder / new).write_bytes(content)
+
+
+@pytest.fixture
+def letters(service: ChatService, tmp_path: Path) -> Path:
+    """An imported folder with a.txt, b.txt and c.txt."""
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.txt").write_text(f"text {name}")
+    finished(service.import_paths([folder]))
+    return folder
+
+
+def on_disk(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def imported_again(service: ChatService, folder: Path, *, is_upload: bool) -> None:
+    """An upload is a new copy of the folder."""
+    if not is_upload:
+        finished(service.import_paths([folder]))
+        return
+    copy = folder.parent / "copy"
+    shutil.copytree(folder, copy)
+    finished(service.import_uploads(copy))
+
+
+@pytest.mark.parametrize("is_upload", [False, True])
+@pytest.mark.parametrize("names", ["ab ba", "ab bc ca", "ac cb ba"])
+def test_files_that_changed_names_among_each_other_are_there_under_the_new_names(
+    service: ChatService, letters: Path, names: str, is_upload: bool
+) -> None:
+    """One was skipped as "the same content as" another, whose document then made room."""
+    if is_upload:
+        service.delete_documents([source.id for source in service.documents()])
+        imported_again(service, letters, is_upload=True)
+    ids = {source.id for source in service.documents()}
+    for source_id in ids:
+        service._database.sources.pin(source_id, True)
+    renamed(letters, *((f"{old}.txt", f"{new}.txt") for old, new in names.split()))
+    imported_again(service, letters, is_upload=is_upload)
+    assert texts_of(service) == on_disk(letters)
+    end = service_snapshot(service)
+    assert (end.num_unchanged, end.num_dropped, end.skipped) == (3, 0, ())
+    assert {source.id for source in service.documents() if source.is_pinned} == ids, "as they were"
+    trie = service._worker.bench.keeper.trie  # type: ignore[union-attr]
+    drafted = trie.sequence_ids - trie.snapshot.hidden
+    assert drafted == set(shown_sequence_ids(service._database, 1))
+    assert len(drafted) == 3
+
+
+@pytest.mark.parametrize("is_upload", [False, True])
+def test_a_file_in_the_place_of_another_and_a_new_one_in_its_own_are_both_there(
+    service: ChatService, letters: Path, is_upload: bool
+) -> None:
+    if is_upload:
+        service.delete_documents([source.id for source in service.documents()])
+        imported_again(service, letters, is_upload=True)
+    (letters / "b.txt").replace(letters / "a.txt")
+    (letters / "b.txt").write_text("new text")
+    imported_again(service, letters, is_upload=is_upload)
+    assert texts_of(service) == on_disk(letters)
+    assert service_snapshot(service).num_dropped == 1
+    deletion = service.recent_deletions()[0]
+    assert deletion.name == "a.txt", "what it held is nowhere else"
+    service.undo(deletion.kind, deletion.ids)
+    texts = {service._database.sources.text(source.id) for source in service.documents()}
+    assert texts == {"text a", "text b", "new text", "text c"}
+
+
+def test_content_that_is_read_in_another_way_under_its_new_name_is_read_anew(
+    service: ChatService, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "b.html").write_text("<p>words</p>")
+    (folder / "a.txt").write_text("text")
+    finished(service.import_paths([folder]))
+    (folder / "b.html").replace(folder / "a.txt")
+    (folder / "b.html").write_text("<p>other words</p>")
+    finished(service.import_paths([folder]))
+    assert texts_of(service) == {"a.txt": "<p>words</p>", "b.html": "other words"}
+
+
 def test_content_that_moved_from_a_file_to_another_is_there_under_the_other_name(
     service: ChatService, folder: Path
 ) -> None:
@@ -155,8 +249,9 @@ def test_content_that_moved_from_a_file_to_another_is_there_under_the_other_name
     finished(service.import_paths([folder]))
     (folder / "a.txt").rename(folder / "b.txt")
     (folder / "a.txt").write_text("")
-    assert finished(service.import_paths([folder]))[0] == 1
-    assert {source.name for source in service.documents()} == {"b.txt", "src/main.py"}
+    assert finished(service.import_paths([folder]))[0] == 0, "it is not read again"
+    assert set(texts_of(service)) == {"b.txt", "src/main.py"}
+    assert service.recent_deletions() == []
 
 
 @pytest.mark.parametrize(
@@ -244,6 +339,60 @@ def test_an_upload_that_took_the_place_of_another_can_be_undone(
     assert texts == {"a.md 0", "b.md 0", "a.md 1", "b.md 1"}
 
 
+def test_an_upload_that_is_killed_leaves_no_earlier_version_of_what_it_saved(
+    service: ChatService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions went at its end; both stayed, for ever, where it did not come to that."""
+    seen: list[set[str]] = []
+    take = ImportWork._take
+
+    def looking(work: ImportWork, found: FoundFile, reading: DocumentReader) -> None:
+        seen.append(set(texts_of(service).values()))
+        take(work, found, reading)
+
+    for number in range(2):
+        upload = tmp_path / str(number)
+        upload.mkdir()
+        for name in ("a.md", "b.md"):
+            (upload / name).write_text(f"{name} {number}")
+        if number:
+            monkeypatch.setattr(ImportWork, "_take", looking)
+        finished(service.import_uploads(upload))
+    assert seen == [{"a.md 0", "b.md 0"}, {"a.md 1", "b.md 0"}]
+
+
+def test_the_time_for_undoing_begins_when_the_import_ends(
+    service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it runs, and what it dropped first comes back with what it dropped last."""
+    finished(service.import_paths([folder]))
+    texts = texts_of(service)
+    for name in ("a.txt", "src/main.py"):
+        (folder / name).write_text("")
+    (folder / "copy.txt").unlink()
+    monkeypatch.setattr(import_work, "_PUT_OFF", timedelta(0))
+    take = ImportWork._take
+    began_at: list[datetime] = []
+
+    def taking(work: ImportWork, found: FoundFile, reading: DocumentReader) -> None:
+        began_at.append(datetime.now(UTC))
+        take(work, found, reading)
+
+    def telling(work: ImportWork) -> None:
+        [deletion] = service._database.deletions.list()
+        assert deletion.deleted_at > began_at[-1], "as long as it runs"
+        began_at.append(datetime.now(UTC))
+
+    monkeypatch.setattr(ImportWork, "_take", taking)
+    monkeypatch.setattr(ImportWork, "_tell_gone", telling)
+    finished(service.import_paths([folder]))
+    [deletion] = service.recent_deletions()
+    assert service._database.deletions.list()[0].deleted_at > began_at[-1]
+    assert len(deletion.ids) == 2
+    service.undo(deletion.kind, deletion.ids)
+    assert texts_of(service) == texts
+
+
 def test_what_was_deleted_during_an_import_is_no_matter_for_it(
     service: ChatService, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,13 +400,14 @@ def test_what_was_deleted_during_an_import_is_no_matter_for_it(
     (folder / "a.txt").write_text("")
     (folder / "copy.txt").write_text("")
     (folder / "src" / "main.py").write_text("")
-    tell_gone = ImportWork._tell_gone
+    take = ImportWork._take
 
-    def deleting(work: ImportWork) -> None:
-        service.delete_document(min(source.id for source in service.documents()))
-        tell_gone(work)
+    def deleting(work: ImportWork, found: FoundFile, reading: DocumentReader) -> None:
+        if found.path.name == "main.py":
+            service.delete_documents([source.id for source in service.documents()])
+        take(work, found, reading)
 
-    monkeypatch.setattr(ImportWork, "_tell_gone", deleting)
+    monkeypatch.setattr(ImportWork, "_take", deleting)
     finished(service.import_paths([folder]))
     assert service.documents() == []
 

@@ -200,6 +200,22 @@ def test_what_was_deleted_one_after_the_other_comes_back_so_after_the_clock_was_
     assert [one.ids for one in db.deletions.list()] == [(sources[1],), (sources[0],)]
 
 
+def test_what_is_deleted_at_one_time_comes_back_together_also_when_that_is_put_off(
+    db: Database,
+) -> None:
+    times = [datetime.now(UTC) - timedelta(seconds=seconds) for seconds in (400, 0)]
+    ids = [add(db, name, name) for name in ("a.txt", "b.txt", "c.txt")]
+    kept = db.sources.get(ids[2])
+    db.deletions.hide_versions(db.sources.get(ids[0]).uri, times[0])
+    db.deletions.hide_content(db.sources.get(ids[1]).sha256 or "", times[0])
+    assert db.sources.list() == [kept]
+    assert db.deletions.put_off(*times) == 2
+    assert db.deletions.put_off(*times) == 0
+    assert db.deletions.purge(times[0]) == []
+    [deletion] = db.deletions.list()
+    assert (deletion.ids, deletion.deleted_at) == (tuple(ids[:2]), times[1])
+
+
 def test_the_history_of_a_chat_is_no_document_to_be_deleted(
     db: Database, exchange: Callable[..., Message]
 ) -> None:

@@ -1,6 +1,7 @@
 """Documents: text, search index and sequences are saved and deleted together."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,13 @@ def tokenizer_id(db: Database) -> int:
     return db.tokenizers.ensure("fingerprint", "name")
 
 
-def add(db: Database, tokenizer_id: int, name: str, text: str) -> tuple[int, list[int]]:
+def add(
+    db: Database,
+    tokenizer_id: int,
+    name: str,
+    text: str,
+    versions_deleted_at: datetime | None = None,
+) -> tuple[int, list[int]]:
     return db.sources.add_document(
         name=name,
         uri=f"/docs/{name}",
@@ -36,6 +43,7 @@ def add(db: Database, tokenizer_id: int, name: str, text: str) -> tuple[int, lis
         text=text,
         token_ids=np.arange(len(text.split())),
         tokenizer_id=tokenizer_id,
+        versions_deleted_at=versions_deleted_at,
     )
 
 
@@ -93,6 +101,45 @@ def test_a_new_version_takes_the_place_of_the_old_one(db: Database, tokenizer_id
     purge_versions(db, "/docs/a.txt")
     assert [source.id for source in db.sources.list()] == [other_id]
     check_index(db)
+
+
+def test_a_new_version_can_leave_the_old_one_to_be_brought_back(
+    db: Database, tokenizer_id: int
+) -> None:
+    time = datetime(2026, 1, 2, tzinfo=UTC)
+    first, _ = add(db, tokenizer_id, "a.txt", "old")
+    other, _ = add(db, tokenizer_id, "b.txt", "other")
+    db.sources.pin(first, True)
+    second, _ = add(db, tokenizer_id, "a.txt", "new", versions_deleted_at=time)
+    assert [source.id for source in db.sources.list()] == [second, other]
+    assert db.sources.get(second).is_pinned
+    [deletion] = db.deletions.list()
+    assert (deletion.ids, deletion.deleted_at) == ((first,), time)
+
+
+def test_a_document_moves_to_where_its_content_is_now(db: Database, tokenizer_id: int) -> None:
+    time = datetime(2026, 1, 2, tzinfo=UTC)
+    first, _ = add(db, tokenizer_id, "a.txt", "one")
+    second, _ = add(db, tokenizer_id, "b.txt", "two")
+    assert db.sources.move(second, name="a.txt", uri="/docs/a.txt", deleted_at=time)
+    assert [(s.id, s.name, s.uri) for s in db.sources.list()] == [(second, "a.txt", "/docs/a.txt")]
+    [deletion] = db.deletions.list()
+    assert (deletion.ids, deletion.deleted_at) == ((first,), time)
+    dropped = db.sources.find_by_sha256("sha of one", deleted_at=time)
+    assert dropped is not None
+    assert db.sources.move(dropped.id, name="b.txt", uri="/docs/b.txt", deleted_at=time)
+    assert {(s.id, s.name) for s in db.sources.list()} == {(second, "a.txt"), (first, "b.txt")}
+    assert db.deletions.list() == []
+
+
+def test_what_was_deleted_at_another_time_does_not_move(db: Database, tokenizer_id: int) -> None:
+    time = datetime(2026, 1, 2, tzinfo=UTC)
+    source_id, _ = add(db, tokenizer_id, "a.txt", "one")
+    db.deletions.hide_documents([source_id])
+    assert db.sources.find_by_sha256("sha of one", deleted_at=time) is None
+    for gone in (source_id, 99):
+        assert not db.sources.move(gone, name="b.txt", uri="/docs/b.txt", deleted_at=time)
+    assert db.sources.list() == []
 
 
 def test_the_same_content_is_not_imported_twice(db: Database, tokenizer_id: int) -> None:
