@@ -254,25 +254,6 @@ def test_content_that_moved_from_a_file_to_another_is_there_under_the_other_name
     assert service.recent_deletions() == []
 
 
-@pytest.mark.parametrize(
-    "now",
-    [{"a": "two", "b": "one"}, {"a": "two", "b": "new"}, {"a": "two", "b": "three", "c": "one"}],
-    ids=["swapped", "moved", "round"],
-)
-@pytest.mark.parametrize("is_upload", [False, True])
-def test_files_that_changed_names_are_held_as_they_stand(
-    service: ChatService, tmp_path: Path, now: dict[str, str], is_upload: bool
-) -> None:
-    """One was "the same content as" another, whose next version then took the text away."""
-    folder = tmp_path / "files"
-    for texts in ({"a": "one", "b": "two", "c": "three"}, now):
-        folder.mkdir(exist_ok=True)
-        for name in now:
-            (folder / f"{name}.txt").write_text(texts[name])
-        finished(service.import_uploads(folder) if is_upload else service.import_paths([folder]))
-    assert texts_of(service) == {f"{name}.txt": text for name, text in now.items()}
-
-
 def test_a_file_takes_the_place_of_what_a_trie_file_says_it_holds(
     service: ChatService, folder: Path, tmp_path: Path
 ) -> None:
