@@ -228,7 +228,9 @@ def test_it_leaves_nothing_behind(start: Start, database: Database) -> None:
 def test_the_embedded_model_is_identical_bit_for_bit(
     embedded_model_path: Path, tmp_path: Path
 ) -> None:
-    config = ServiceConfig(tmp_path / "data", default_cache_dir(), model=str(embedded_model_path))
+    config = ServiceConfig(
+        *(tmp_path / "data", default_cache_dir()), model=str(embedded_model_path), strict=True
+    )
     service = ChatService(config)
     service.start()
     try:
