@@ -76,7 +76,7 @@ def open_ready(site: WatchedSite) -> Page:
     """A page with a new chat, and a model that is loaded."""
     page = site.open()
     expect(page.locator("#status-line .text")).to_have_text(
-        re.compile(rf"^{EMBEDDED_MODEL_NAME} · (strict|flexible) mode$"), timeout=MODEL_PATIENCE
+        re.compile(rf"^{EMBEDDED_MODEL_NAME} · (strict|flexible) mode\b"), timeout=MODEL_PATIENCE
     )
     return page
 
