@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 Row = dict[str, Any]
 
 BUSY_TIMEOUT_SECONDS = 10.0
-CLOSE_SECONDS = 2.0  # that a statement under way has, before it is broken off and after that
+CLOSE_SECONDS = 1.0  # that what is under way has, before it is broken off and after that
 
 # FULL: what is committed survives a power cut too. secure_delete: what is deleted is overwritten.
 # temp_store: sorting leaves no file with somebody's words in it.
@@ -203,18 +203,23 @@ class Connections:
         """
         with self._lock:
             self._is_closed = True
-            by_thread = list(self._by_thread.items())
-        for thread, own in by_thread:
-            if not own.lock.acquire(timeout=CLOSE_SECONDS):
-                own.connection.conn.interrupt()
-                if not own.lock.acquire(timeout=CLOSE_SECONDS):
-                    logger.warning("The database is still in use by a thread that does not end")
-                    continue
-            self._by_thread.pop(thread, None)
-            own.connection.close()
-            own.lock.release()
+        self._close_idle(CLOSE_SECONDS)
+        for own in list(self._by_thread.values()):
+            own.connection.conn.interrupt()
+        self._close_idle(CLOSE_SECONDS)
+        if self._by_thread:
+            logger.warning("The database is still in use by a thread that does not end")
         if self._anchor is not None:
             self._anchor.close()
+
+    def _close_idle(self, max_seconds: float) -> None:
+        """Close the connections that are in use by nobody, or no more within that time."""
+        deadline = time.monotonic() + max_seconds
+        for thread, own in list(self._by_thread.items()):
+            if own.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                self._by_thread.pop(thread, None)
+                own.connection.close()
+                own.lock.release()
 
 
 def enable_wal(connection: Connection) -> None:

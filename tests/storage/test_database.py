@@ -262,13 +262,16 @@ def test_what_takes_long_is_broken_off_when_the_database_is_closed(
         except DatabaseClosedError as error:
             errors.append(error)
 
-    thread = threading.Thread(target=count_for_ever)
-    thread.start()
-    while not any(own.num_uses for own in list(db._connections._by_thread.values())):
+    threads = [threading.Thread(target=count_for_ever) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while sum(own.num_uses for own in list(db._connections._by_thread.values())) < 3:
         time.sleep(0.01)
     db.close()
-    thread.join(30)
-    assert len(errors) == 1
+    for thread in threads:
+        thread.join(30)
+    assert len(errors) == 3
+    assert not db._connections._by_thread
 
 
 def test_a_transaction_that_has_begun_comes_to_its_end(data_dir: Path) -> None:
