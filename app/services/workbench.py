@@ -5,6 +5,7 @@ except `keeper` and `import_tokenizer`, which others may use.
 """
 
 import copy
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from app.prompting import Prompt, PromptBuilder
 from app.retrieval import Retrieval
+from app.services import forgetting
 from app.services.document_indexing import DocumentIndexing
 from app.services.engine import Engine, GenerationRequest
-from app.services.forgetting import purge_deleted
 from app.services.idle_learning import IdleLearning
 from app.services.learned_keeper import LearnedKeeper
 from app.services.stop_strings import StopStrings
@@ -84,6 +85,7 @@ class Workbench:
             is_allowed=config.idle_learning and config.can_answer,
         )
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
+        self._purge_at = 0.0  # not before, by the monotonic clock
 
     def begin(self) -> None:
         """What was deleted while this was being made was told to nobody: look once more."""
@@ -236,7 +238,7 @@ class Workbench:
 
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
-        if purge_deleted(self._database, self._cache, self.keeper, max_seconds=_PURGE_SECONDS):
+        if self._purge():
             return True
         self._kept.save_if_due()  # not after what follows, which may go on for hours
         if self._indexing.work():
@@ -244,6 +246,19 @@ class Workbench:
         if self.keeper.tidy():
             return True
         return self._idle_learning.work()
+
+    def _purge(self) -> bool:
+        """A piece of purging; whether there is more at once. What is not possible yet waits."""
+        start = time.monotonic()
+        if start < self._purge_at:
+            return False
+        if forgetting.purge_deleted(
+            self._database, self._cache, self.keeper, max_seconds=_PURGE_SECONDS
+        ):
+            return True
+        if self._database.erasures.are_pending:  # a little sooner than it is asked for again
+            self._purge_at = start + 0.9 * forgetting.RETRY_SECONDS
+        return False
 
     def look_for_documents(self) -> None:
         """Some were brought back: look at all of them again, once nothing is asked. Any thread."""

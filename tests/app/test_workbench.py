@@ -3,7 +3,7 @@
 import pytest
 
 from app.prompting import PromptMessage
-from app.services import AnswerOptions, ServiceConfig, trie_keeper
+from app.services import AnswerOptions, ServiceConfig, forgetting, trie_keeper
 from app.services.workbench import Workbench
 from lookahead.learned import Learned
 from storage import Database, DatabaseFullError, SegmentCache
@@ -80,6 +80,28 @@ def test_idle_work_finishes_an_index_that_was_left_to_it(
     ids = set(shown_sequence_ids(database, bench.tokenizer_id))
     assert bench.keeper.trie.sequence_ids == ids
     assert bench.keeper.trie.statistics().num_tokens > 300
+
+
+def test_what_cannot_be_purged_yet_is_not_tried_again_at_every_piece(
+    bench: Workbench, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece of idle learning was preceded by seconds of it, from the beginning."""
+    source_id, _ = database.sources.add_document(
+        name="a", uri="file:///a", sha256="a", text="a", token_ids=[1], tokenizer_id=1
+    )
+    database.deletions.hide_documents([source_id])
+    monkeypatch.setattr(forgetting, "UNDO_SECONDS", 0.0)
+    tried: list[int] = []
+    monkeypatch.setattr(bench.keeper, "save_anew", lambda: tried.append(1) is not None)
+    for _ in range(5):
+        bench.do_idle_work()
+    assert len(tried) == 1
+    assert database.erasures.are_pending
+    monkeypatch.setattr(forgetting, "RETRY_SECONDS", 0.0)
+    bench._purge_at = 0.0  # a minute later
+    bench.do_idle_work()
+    bench.do_idle_work()
+    assert len(tried) == 3
 
 
 @pytest.mark.parametrize("lookahead", [True, False])
