@@ -6,6 +6,7 @@ how large the share is; it begins with a prior and moves with what came. Knows n
 the calibration, asked by the drafter.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Self
@@ -71,11 +72,11 @@ class Agreement:
     """Factors of shares, learned by counting.
 
     Attributes:
-        factors: [groups * classes] by cell.
+        factors: [groups * classes] by cell, float64; compiled code reads them where they stand.
     """
 
     def __init__(self) -> None:
-        self.factors = [factor for row in _PRIORS for factor in row]
+        self.factors = array("d", [factor for row in _PRIORS for factor in row])
         self._foretold = [_PRIOR_WEIGHT] * len(self.factors)
         self._came = [_PRIOR_WEIGHT * factor for factor in self.factors]
 
@@ -107,5 +108,5 @@ class Agreement:
         if not ((counts[0] > 0) & (counts[1] >= 0) & np.isfinite(counts).all(axis=0)).all():
             raise ValueError("These counts of agreement are not possible.")
         agreement._foretold, agreement._came = counts.tolist()
-        agreement.factors = np.maximum(_LEAST_FACTOR, counts[1] / counts[0]).tolist()
+        agreement.factors = array("d", np.maximum(_LEAST_FACTOR, counts[1] / counts[0]))
         return agreement

@@ -6,6 +6,7 @@ estimates are right on average, whatever the model, and begin with priors that f
 Knows numbers and token ids; asked while a draft grows, told by the drafter what came.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Self
@@ -56,10 +57,14 @@ class CalibrationFormatError(BlobFormatError):
 
 
 class Calibration:
-    """Counts of how often each kind of evidence was right, and the shares that follow from them."""
+    """Counts of how often each kind of evidence was right, and the shares that follow from them.
+
+    Attributes:
+        shares: by cell, float64; compiled code reads them where they stand.
+    """
 
     def __init__(self) -> None:
-        self.shares = _prior_shares()  # by cell; read directly, since drafting asks thousands
+        self.shares = array("d", _prior_shares())
         self.agreement = Agreement()
         self._asked = [_PRIOR_WEIGHT] * _NUM_CELLS
         self._right = [share * _PRIOR_WEIGHT for share in self.shares]
@@ -152,7 +157,7 @@ class Calibration:
         calibration = cls()
         calibration.agreement = agreement
         calibration._asked, calibration._right = asked.tolist(), right.tolist()
-        calibration.shares = (right / asked).tolist()
+        calibration.shares = array("d", right / asked)
         return calibration
 
 

@@ -15,7 +15,7 @@ from lookahead.candidates import Candidates
 from lookahead.searching import COUNT, LOW, NUM_LISTED, WEIGHT
 from lookahead.token_log import BORDER
 
-__all__ = ["ranked", "scan_request", "scan_tail", "take_samples"]
+__all__ = ["search_request", "search_tail", "take_samples"]
 
 FROZEN = 0xE947D882  # what is compiled in from other files: see tests/lookahead/test_frozen.py
 
@@ -90,7 +90,7 @@ def take_samples(
 
 
 @njit(cache=True)
-def scan_tail(
+def search_tail(
     words: Ints,
     starts: Ints,
     places: Ints,
@@ -101,13 +101,13 @@ def scan_tail(
     limit: int,
     count: int,
     found: Candidates,
-) -> int:
-    """Write down the latest places of an unsorted log that follow the end of the context.
+) -> Candidates:
+    """Write down the latest places of an unsorted log, too, that follow the end of the context.
 
     Args:
         limit: places per level at most.
 
-    The rest as in `find_ranges` and `take_samples`. Returns candidates written now.
+    The rest as in `find_ranges` and `take_samples`. Returns all candidates, ranked.
     """
     taken = np.zeros(len(levels), np.int64)
     last = suffix[len(suffix) - 1]
@@ -127,24 +127,33 @@ def scan_tail(
         found.match_lengths[count] = matched
         _emit(words, starts, places, is_document, position, count, found)
         count += 1
-    return count
+    longest = 0
+    for index in range(count):
+        longest = max(longest, found.match_lengths[index])
+    return _ranked(found, count, longest, levels)
 
 
 @njit(cache=True)
-def scan_request(
-    tokens: Ints, suffix: Ints, levels: Ints, limit: int, found: Candidates
-) -> tuple[int, int]:
-    """Write down the latest places of a conversation that follow the end of its context.
+def search_request(tokens: Ints, levels: Ints, limit: int, depth: int) -> Candidates:
+    """The latest places of a conversation that follow the end of its context, ranked.
 
-    Windows that reach the end of the conversation go round to their beginning.
+    Windows that reach the end of the conversation go round to their beginning. The longest match
+    counts, written down or not.
 
     Args:
         limit: places per level at most.
-        found: to be filled, the latest place first.
-
-    Returns:
-        candidates written, and the length of the longest match, written or not.
+        depth: tokens of a window.
     """
+    capacity = min(len(tokens), len(levels) * limit)
+    found = Candidates(
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+        np.empty((capacity, depth), np.int32),
+        np.zeros(capacity, np.bool_),
+        len(tokens),
+        0,
+    )
+    suffix = tokens[-levels[-1] :]
     taken = np.zeros(len(levels), np.int64)
     last = suffix[len(suffix) - 1]
     count = longest = 0
@@ -160,15 +169,15 @@ def scan_request(
         found.positions[count] = position
         found.match_lengths[count] = matched
         source = position
-        for step in range(found.windows.shape[1]):
+        for step in range(depth):
             found.windows[count, step] = tokens[source]
             source = source + 1 if source + 1 < len(tokens) else position
         count += 1
-    return count, longest
+    return _ranked(found, count, longest, levels)
 
 
 @njit(cache=True)
-def ranked(found: Candidates, count: int, longest: int, levels: Ints) -> Candidates:
+def _ranked(found: Candidates, count: int, longest: int, levels: Ints) -> Candidates:
     """The first `count` candidates in order: the longest level first, of one the latest first."""
     ends = np.zeros(len(levels), np.int64)  # of each level in the order
     for index in range(count):

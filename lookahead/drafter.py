@@ -6,7 +6,8 @@ draft before every verifying forward and tells afterwards what came of it.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -14,16 +15,16 @@ from lookahead.beliefs import beliefs_of
 from lookahead.calibration import NUM_RECENT, Calibration
 from lookahead.candidates import MATCH_LENGTHS, MAX_MATCH_LENGTH, Candidates, IntArray
 from lookahead.draft import DraftTree, TokenSource
+from lookahead.evidence import Evidence, gather
 from lookahead.foresight import NO_NOISE, Bystanders, Foresight, Noise
+from lookahead.growing import grow
+from lookahead.growth import Bounds, Growth, Known
+from lookahead.layout import lay_out
 from lookahead.learned import Learned
 from lookahead.near_misses import NearMisses
 from lookahead.request_view import RequestView
 from lookahead.successors import SuccessorTable
 from lookahead.trie import Trie, TrieSnapshot
-
-if TYPE_CHECKING:
-    from lookahead.evidence import Evidence
-    from lookahead.growth import Bounds, Growth, Known
 
 __all__ = ["DraftLimits", "Drafter", "TrieDrafter"]
 
@@ -31,6 +32,7 @@ MIN_PROBABILITY = 0.004  # a node less likely than this is not worth a row
 
 _LEVELS = np.array(MATCH_LENGTHS)
 _SOURCES = tuple(TokenSource)  # by `SOURCE_CODES`
+_NO_RECENT = [-1] * NUM_RECENT
 _NO_ROWS = SuccessorTable(0).rows
 
 
@@ -114,10 +116,6 @@ class TrieDrafter:
 
     def draft(self, request: RequestView, limits: DraftLimits) -> DraftTree:
         """See `Drafter`. Raises ValueError for an empty request."""
-        from lookahead.evidence import gather  # only now: the page need not wait for numba
-        from lookahead.growing import grow
-        from lookahead.layout import lay_out
-
         if not len(request):
             raise ValueError("There is nothing to continue: the request is empty.")
         last_id = int(request.token_ids[-1])
@@ -195,24 +193,25 @@ class TrieDrafter:
         bystanders = Bystanders.of(request.token_ids, self._near_misses.nearly_said)
         return limits.foresight.noise(limits.max_depth, bystanders)
 
-    def _known(self, evidence: "Evidence", request: RequestView) -> "Known":
-        from lookahead.growth import Known
-
-        recent_ids = np.full(NUM_RECENT, -1, np.int32)
-        heaviest = self._near_misses.heaviest()
-        recent_ids[: len(heaviest)] = heaviest
+    def _known(self, evidence: Evidence, request: RequestView) -> Known:
+        recent_ids = [*self._near_misses.heaviest(), *_NO_RECENT][:NUM_RECENT]
         return Known(
             evidence,
             _NO_ROWS if self._successors is None else self._successors.rows,
             self._successors is not None,
-            recent_ids,
+            np.array(recent_ids, np.int32),
             request.occurs,
             self._previous_id,
         )
 
 
-def _bounds(limits: DraftLimits) -> "Bounds":
-    from lookahead.growth import Bounds
-
-    excluded_ids = np.fromiter(limits.excluded_ids, np.int64, len(limits.excluded_ids))
+def _bounds(limits: DraftLimits) -> Bounds:
+    excluded_ids = _as_array(limits.excluded_ids)
     return Bounds(limits.max_width, limits.max_depth, limits.min_probability, excluded_ids)
+
+
+@lru_cache(maxsize=8)
+def _as_array(token_ids: frozenset[int]) -> IntArray:
+    array = np.fromiter(token_ids, np.int64, len(token_ids))
+    array.flags.writeable = False
+    return array

@@ -9,13 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lookahead.candidates import (
-    MATCH_LENGTHS,
-    MAX_MATCH_LENGTH,
-    MAX_PLACES,
-    Candidates,
-    IntArray,
-)
+from lookahead.candidates import MATCH_LENGTHS, MAX_PLACES, Candidates, IntArray
+from lookahead.collecting import search_request
 from lookahead.draft import SOURCE_CODES, TokenSource
 
 __all__ = ["RequestView"]
@@ -98,14 +93,6 @@ class RequestView:
         beginning, as an overlapping copy would: text that has begun to repeat is expected to go on
         repeating.
         """
-        # only now: the page need not wait for numba
-        from lookahead.collecting import ranked, scan_request
-
         if self._length < 2:
             return Candidates.none(depth)
-        tokens = self._tokens[: self._length]
-        capacity = min(self._length, len(MATCH_LENGTHS) * MAX_PLACES)
-        found = Candidates.empty(capacity, depth, self._length)
-        suffix = tokens[-MAX_MATCH_LENGTH:]
-        count, longest = scan_request(tokens, suffix, _LEVELS, MAX_PLACES, found)
-        return ranked(found, count, longest, _LEVELS)
+        return search_request(self._tokens[: self._length], _LEVELS, MAX_PLACES, depth)

@@ -35,9 +35,9 @@ class Location:
 def as_words(token_ids: Sequence[int] | IntArray) -> NDArray[np.int32]:
     """Token ids as words. Raises ValueError for ids that are negative or beyond 31 bits."""
     tokens = np.asarray(token_ids)
-    if tokens.dtype.kind not in "iu":
+    if tokens.dtype != np.int32:
         tokens = tokens.astype(np.int64)
-    if tokens.size and not (tokens.min() >= 0 and tokens.max() <= MAX_TOKEN_ID):
+    if int(tokens.view(f"u{tokens.itemsize}").max(initial=0)) > MAX_TOKEN_ID:  # negative ones too
         raise ValueError(f"Token ids must lie between 0 and {MAX_TOKEN_ID}.")
     return tokens.astype(np.int32) + np.int32(1)
 

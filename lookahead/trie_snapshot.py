@@ -66,7 +66,7 @@ class TrieSnapshot:
             masked_edges: what to leave out, from `edges_of`.
         """
         # only now: the page need not wait for numba
-        from lookahead.collecting import ranked, scan_tail, take_samples
+        from lookahead.collecting import search_tail, take_samples
         from lookahead.searching import find_ranges
 
         words = as_words(suffix)
@@ -106,7 +106,7 @@ class TrieSnapshot:
                 count,
                 found,
             )
-        count = scan_tail(
+        return search_tail(
             self.tail.words,
             self.tail.starts,
             self.tail.places,
@@ -118,8 +118,6 @@ class TrieSnapshot:
             count,
             found,
         )
-        longest = int(found.match_lengths[:count].max(initial=0))
-        return ranked(found, count, longest, _LEVELS)
 
     def locate(self, position: int) -> Location:
         """Provenance of a position. Raises KeyError where no living sequence has a token."""

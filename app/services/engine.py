@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from app.services.views import ServiceConfig
 from lookahead.config import DecodingConfig, SamplingConfig
-from lookahead.drafter import TrieDrafter
 from lookahead.events import Event
 from lookahead.known_facts import KnownFacts
 from lookahead.learned import Learned
@@ -124,6 +123,8 @@ class LookaheadEngine:
             facts=KnownFacts(config.cache_dir),
         )
         report("Compiling the drafter …")  # seconds, once a machine
+        from lookahead.drafter import TrieDrafter
+
         TrieDrafter.prepare()
         top_ids.prepare(model.dtype)
         return model

@@ -99,10 +99,10 @@ def test_a_draft_has_the_loudest_token_of_the_conversation_and_learns_nothing_of
     assert loudest in draft.token_ids[1:4], "nothing is known of any but how late it came"
     assert set(draft.sources[1:]) == {TokenSource.RECYCLED}
     assert set(draft.positions) == {-1}
-    factors = list(drafter._calibration.agreement.factors)
+    factors = drafter._calibration.agreement.factors.tolist()
     request.append([loudest], TokenSource.OUTPUT)
     drafter.observe(draft, [draft.token_ids.index(loudest)], None)
-    assert drafter._calibration.agreement.factors == factors
+    assert drafter._calibration.agreement.factors.tolist() == factors
 
 
 def test_an_end_of_sequence_is_no_bystander_that_is_drafted() -> None:
