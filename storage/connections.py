@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 Row = dict[str, Any]
 
 BUSY_TIMEOUT_SECONDS = 10.0
+INCREMENTAL = 2  # auto_vacuum: what is free can be given back
+FREE_PAGES_KEPT = 4_096  # of four kilobytes, to be written to again
+FREE_PAGES_AT_ONCE = 500  # given back in one transaction
 CLOSE_SECONDS = 1.0  # that what is under way has, before it is broken off and after that
 
 # FULL: what is committed survives a power cut too. secure_delete: what is deleted is overwritten.
@@ -74,6 +77,8 @@ class Connections:
                 if is_in_memory:
                     self._anchor = self._open()  # it lives while one connection to it is open
                 else:
+                    if number(connection, "page_count") == 0:
+                        connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")
                     enable_wal(connection)
                 migrate(path, connection, migrations)
         except BaseException:
@@ -195,6 +200,25 @@ class Connections:
             logger.info("The write-ahead log cannot be emptied yet; it will be later")
         return not is_busy
 
+    def give_back(self, max_seconds: float) -> bool:
+        """Make the file smaller where much of it is free; whether there is more to do.
+
+        A file that an early version made stays as large as it is.
+        """
+        end = time.monotonic() + max_seconds
+        with self._in_use() as connection:
+            if number(connection, "auto_vacuum") != INCREMENTAL:
+                return False
+            if number(connection, "freelist_count") <= FREE_PAGES_KEPT:
+                return False
+            while True:
+                connection.conn.executescript(f"PRAGMA incremental_vacuum({FREE_PAGES_AT_ONCE})")
+                if number(connection, "freelist_count") <= FREE_PAGES_KEPT:
+                    self.truncate_log()  # only then the file is smaller
+                    return False
+                if time.monotonic() >= end:
+                    return True
+
     def close(self) -> None:
         """Close every connection; the last one empties the write-ahead log. Idempotent.
 
@@ -220,6 +244,12 @@ class Connections:
                 self._by_thread.pop(thread, None)
                 own.connection.close()
                 own.lock.release()
+
+
+def number(connection: Connection, pragma: str) -> int:
+    """What SQLite says of the file."""
+    value: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+    return value
 
 
 def enable_wal(connection: Connection) -> None:

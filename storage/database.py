@@ -75,6 +75,10 @@ class Database:
         """The same as before where nothing was written since; to be compared within one thread."""
         return self._connections.version
 
+    def give_back(self, max_seconds: float) -> bool:
+        """Make the file smaller where much of it is free; whether there is more to do."""
+        return self._connections.give_back(max_seconds)
+
     def close(self) -> None:
         """Close every connection, of all threads. Idempotent."""
         self._connections.close()

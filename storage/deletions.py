@@ -14,6 +14,7 @@ from storage.conversations import not_found as no_such_chat
 from storage.erasures import as_json, delete_conversations, delete_sources
 from storage.errors import RecordNotFoundError
 from storage.records import DeletedKind, Deletion
+from storage.search_index import mended
 from storage.sources import hide_versions
 from storage.sources import not_found as no_such_document
 from storage.times import now, parse_time, time_text
@@ -121,15 +122,18 @@ class Deletions:
             self._set_back()
         if not any(deletion.deleted_at <= deleted_until for deletion in deletions):
             return []
+        sequence_ids = mended(self._connections, lambda: self._delete(deleted_until))
+        self._connections.truncate_log()
+        return sequence_ids
+
+    def _delete(self, deleted_until: datetime) -> list[int]:
         with self._connections.transaction() as connection:
             ids = {
                 kind: [row[0] for row in connection.execute(sql, [time_text(deleted_until)])]
                 for kind, sql in HIDDEN.items()
             }
             sequence_ids = delete_conversations(connection, ids["conversation"])
-            sequence_ids += delete_sources(connection, ids["document"])
-        self._connections.truncate_log()
-        return sequence_ids
+            return sequence_ids + delete_sources(connection, ids["document"])
 
     def _set_back(self) -> None:
         """Of what was deleted in the future the clock was wrong: its time begins now.

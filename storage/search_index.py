@@ -14,17 +14,27 @@ import math
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TypeVar
 
 from sqlite_utils import Database as Connection
 
 from storage.connections import Connections
 from storage.errors import DatabaseDamagedError, DatabaseFullError
 
-__all__ = ["IN_INDEX", "IN_REPLACED_INDEX", "IndexRewriting", "drop_leftovers", "put_aside"]
+__all__ = [
+    "IN_INDEX",
+    "IN_REPLACED_INDEX",
+    "IndexRewriting",
+    "drop_leftovers",
+    "mended",
+    "put_aside",
+]
 
 logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 # Rows of kind 'words' in `erasures`: where words of deleted documents stand.
 IN_INDEX = 0
@@ -149,6 +159,15 @@ def create(connection: Connection, name: str) -> None:
     """Make an empty index beside the one that is used."""
     sql = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [NAME]).fetchone()[0]
     connection.execute(sql.replace(NAME, name, 1))
+
+
+def mended(connections: Connections, work: Callable[[], ResultT]) -> ResultT:
+    """Do what writes to the index; where that turns out to be damaged, once more with a new one."""
+    try:
+        return work()
+    except DatabaseDamagedError as error:
+        put_aside(connections, error)
+        return work()
 
 
 def put_aside(connections: Connections, error: DatabaseDamagedError) -> None:

@@ -22,14 +22,12 @@ __all__ = ["SegmentCache"]
 
 logger = logging.getLogger(__name__)
 
-CACHE_VERSION = 4
+CACHE_VERSION = 5
 BUSY_TIMEOUT_SECONDS = 10.0
 PAGE_BYTES = 65_536  # a large blob is read several times faster than from pages of 4 KiB
 
 # The order apart: a row that is changed is read and written whole, its megabytes too.
 CREATE_TABLES = """
-    DROP TABLE IF EXISTS segments;
-    DROP TABLE IF EXISTS places;
     CREATE TABLE segments (
         database_id TEXT NOT NULL,
         tokenizer_id INTEGER NOT NULL,
@@ -52,6 +50,10 @@ IN_ORDER = """
 """
 
 ResultT = TypeVar("ResultT")
+
+
+class OtherVersionError(Exception):
+    """The file is not of this version."""
 
 
 class SegmentCache:
@@ -134,14 +136,17 @@ class SegmentCache:
             )
             return True
 
-        return self.may_write() and self._run(write) is not None
+        if not self.may_write() or self._run(write) is None:
+            return False
+        self._run(_give_back)
+        return True
 
     def drop(self, tokenizer_id: int) -> bool:
         """Delete a tokenizer's segments and overwrite where they stood; whether it did."""
         return self.save(tokenizer_id, (), {})
 
     def _run(self, work: Callable[[sqlite3.Connection], ResultT]) -> ResultT | None:
-        """Do it in one transaction; a file that is damaged is removed first.
+        """Do it in one transaction; a file that is damaged or of another version is removed first.
 
         Returns what it returns, or None where the file cannot be used.
         """
@@ -150,12 +155,12 @@ class SegmentCache:
                 try:
                     with closing(self._open()) as connection, connection:
                         return work(connection)
-                except (sqlite3.Error, DataFolderError, OverflowError) as error:
+                except (sqlite3.Error, OtherVersionError, DataFolderError, OverflowError) as error:
                     is_to_be_removed = self._is_damage(error) and self.may_write()
                     if is_last_try or not is_to_be_removed or not self._remove():
                         logger.warning("The cache %s cannot be used: %s", self._path, error)
                         return None
-                    logger.warning("The cache %s was damaged and is made anew", self._path)
+                    logger.warning("The cache %s is made anew: %s", self._path, error)
         return None
 
     def _open(self) -> sqlite3.Connection:
@@ -165,10 +170,13 @@ class SegmentCache:
         try:
             connection.execute("PRAGMA secure_delete = ON")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version != CACHE_VERSION:
+            if version not in (0, CACHE_VERSION):
+                raise OtherVersionError(f"it is of version {version}, not {CACHE_VERSION}")
+            if version == 0:  # it is yet to be made
                 if not self.may_write():
                     raise DataFolderError("another program is about to make it")
-                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a file yet to be made
+                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 set_version = f"PRAGMA user_version = {CACHE_VERSION}"
                 connection.executescript(f"BEGIN IMMEDIATE; {CREATE_TABLES} {set_version}; COMMIT")
         except BaseException:
@@ -178,7 +186,7 @@ class SegmentCache:
 
     def _is_damage(self, error: Exception) -> bool:
         if not isinstance(error, sqlite3.Error):
-            return False
+            return isinstance(error, OtherVersionError)
         translation = storage_error(error, self._path)
         if translation is None:  # a table or column that is not there
             return isinstance(error, sqlite3.OperationalError)
@@ -203,3 +211,8 @@ def _write(connection: sqlite3.Connection, rowid: int, data: bytes) -> None:
     """Bytes to the place made for them: what is bound is there three times while it is written."""
     with connection.blobopen("segments", "data", rowid) as blob:
         blob.write(data)
+
+
+def _give_back(connection: sqlite3.Connection) -> None:
+    """Make the file smaller by what is free in it; as a script, since `execute` frees one page."""
+    connection.executescript("PRAGMA incremental_vacuum")

@@ -19,7 +19,7 @@ from storage.errors import (
 )
 from storage.integrity import checksum, is_whole
 from storage.records import DocumentMatch, Source
-from storage.search_index import IndexRewriting, put_aside
+from storage.search_index import IndexRewriting, mended, put_aside
 from storage.sequences import insert_sequence
 from storage.times import now, parse_time, time_text
 from storage.token_blobs import TokenIds
@@ -95,11 +95,7 @@ class Sources:
                     hide_versions(connection, uri, versions_deleted_at, except_id=source_id)
                 return source_id, add_tokens(connection, source_id, token_ids, tokenizer_id)
 
-        try:
-            return save()
-        except DatabaseDamagedError as error:
-            put_aside(self._connections, error)
-            return save()
+        return mended(self._connections, save)
 
     def add_sequence(self, source_id: int, token_ids: TokenIds, tokenizer_id: int) -> list[int]:
         """Save a document's tokens under another tokenizer; returns the ids as `add_document`.

@@ -37,6 +37,7 @@ __all__ = ["SessionKey", "Workbench"]
 SessionKey = int | str  # a conversation's id, or a name
 
 _PURGE_SECONDS = 0.2  # of it in one go, since somebody may wait for an answer
+_GIVE_BACK_SECONDS = 0.1
 _MAX_SESSIONS = 4  # conversations whose keys and values are kept in memory
 
 
@@ -238,7 +239,7 @@ class Workbench:
 
     def do_idle_work(self) -> bool:
         """One piece of housekeeping; whether there is more."""
-        if self._purge():
+        if self._purge() or self._database.give_back(_GIVE_BACK_SECONDS):
             return True
         self._kept.save_if_due()  # not after what follows, which may go on for hours
         if self._indexing.work():

@@ -25,6 +25,7 @@ from storage import (
     integrity,
 )
 from storage.migrations import MIGRATION_SET, MIGRATIONS
+from tests.stored import purge_documents
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="file modes are POSIX")
 
@@ -55,6 +56,32 @@ def test_reopening_finds_everything_and_the_same_database(filled: Path) -> None:
         assert [message.text for message in db.messages.list(conversation.id)] == ["Keep me"]
     with Database(filled.parent) as db:
         assert db.database_id == first_id
+
+
+def test_a_file_with_much_room_in_it_is_made_smaller(data_dir: Path) -> None:
+    with Database(data_dir) as db:
+        path = data_dir / DATABASE_NAME
+        tokenizer_id = db.tokenizers.ensure("t", "t")
+        for number in range(40):
+            db.sources.add_document(
+                **dict.fromkeys(("name", "uri", "sha256"), f"{number}.txt"),
+                text=f"{number:09} " * 100_000,
+                token_ids=[number],
+                tokenizer_id=tokenizer_id,
+            )
+        assert not db.give_back(1.0)
+        large = path.stat().st_size
+        purge_documents(db, *range(2, 41))
+        assert db.erasures.finish(lambda _: True)
+        assert path.stat().st_size >= large
+        assert db.give_back(0.0), "a piece at a time"
+        while db.give_back(0.0):
+            pass
+        assert connections.FREE_PAGES_KEPT * 4096 < path.stat().st_size < large / 2
+        assert [source.name for source in db.sources.list()] == ["0.txt"]
+        assert len(db.sources.text(1)) == 1_000_000
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_another_database_has_another_id(tmp_path: Path) -> None:

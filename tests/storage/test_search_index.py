@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -209,6 +210,18 @@ def damage_index(db: Database) -> None:
     db.close()
 
 
+def damage_later(db: Database) -> None:
+    """Forty documents, and an index in which no word can be looked up."""
+    for number in range(40):
+        words = " ".join(f"w{number:02}x{word:04}" for word in range(3_000))
+        add(db, f"{number}.txt", f"{words} apple")
+    db.sources.erase_deleted_words()
+    with db._connections.transaction() as connection:
+        connection.execute(
+            "UPDATE document_texts_fts_data SET block = randomblob(length(block)) WHERE id > 10"
+        )
+
+
 def test_a_damaged_index_is_built_anew_page_by_page_while_others_write(
     db: Database, data_dir: Path, on_pause: OnPause, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,17 +253,23 @@ def test_a_damaged_index_is_built_anew_page_by_page_while_others_write(
         check_whole(again)
 
 
+def test_what_was_deleted_is_purged_from_a_damaged_index_too(db: Database, data_dir: Path) -> None:
+    damage_later(db)
+    deleted = [source.id for source in db.sources.list() if source.name != "7.txt"]
+    db.deletions.hide_documents(deleted)
+    db.deletions.purge(datetime.now(UTC))
+    assert db.erasures.finish(lambda _: True)
+    assert not db.erasures.are_pending
+    assert [source.name for source in db.sources.list()] == ["7.txt"]
+    assert [found.name for found in db.passages.find("w07x1234")] == ["7.txt"]
+    db.close()
+    assert b"w08x1234" not in (data_dir / DATABASE_NAME).read_bytes()
+
+
 @pytest.mark.parametrize("use", ["question", "search", "import"])
 def test_damage_that_is_met_later_costs_one_question_its_passages(db: Database, use: str) -> None:
     """It was looked for with one word; whoever asked was told to move the database away."""
-    for number in range(40):
-        words = " ".join(f"w{number:02}x{word:04}" for word in range(3_000))
-        add(db, f"{number}.txt", f"{words} apple")
-    db.sources.erase_deleted_words()
-    with db._connections.transaction() as connection:
-        connection.execute(
-            "UPDATE document_texts_fts_data SET block = randomblob(length(block)) WHERE id > 10"
-        )
+    damage_later(db)
     if use == "question":
         assert db.passages.find("w07x1234") == []
     elif use == "search":
