@@ -4,6 +4,8 @@ Hidden rows are read by nothing but this (`shown_*` in the schema). Called by th
 """
 
 import json
+import math
+import time
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +16,7 @@ from storage.conversations import not_found as no_such_chat
 from storage.erasures import as_json, delete_conversations, delete_sources
 from storage.errors import RecordNotFoundError
 from storage.records import DeletedKind, Deletion
-from storage.search_index import mended
+from storage.search_index import PAUSE_SECONDS, mended
 from storage.sources import hide_versions
 from storage.sources import not_found as no_such_document
 from storage.times import now, parse_time, time_text
@@ -23,9 +25,15 @@ __all__ = ["Deletions"]
 
 TABLES = {"conversation": "conversations", "document": "sources"}
 OF_KIND = {"conversation": "", "document": " AND kind = 'document'"}
-HIDDEN = {
-    "conversation": "SELECT id FROM conversations WHERE deleted_at <= ?",
-    "document": "SELECT id FROM sources WHERE kind = 'document' AND deleted_at <= ?",
+GONE = time_text(datetime.min.replace(tzinfo=UTC))  # deleted then: being purged, not to come back
+PIECES = {  # chats, characters of documents, deleted in one transaction; or one longer document
+    "conversation": 20,
+    "document": 3_000_000,
+}
+SELECT_PIECE = {
+    "conversation": "SELECT id FROM conversations WHERE deleted_at = ? LIMIT ?",
+    "document": "SELECT id FROM (SELECT id, sum(num_characters) OVER (ORDER BY id) - num_characters"
+    " AS num_before FROM sources WHERE kind = 'document' AND deleted_at = ?) WHERE num_before < ?",
 }
 
 
@@ -95,8 +103,9 @@ class Deletions:
         with self._connections.transaction() as connection:
             cursor = connection.execute(
                 f"UPDATE {TABLES[kind]} SET deleted_at = NULL"
-                f" WHERE id IN (SELECT value FROM json_each(?)){OF_KIND[kind]}",
-                [as_json(row_ids)],
+                f" WHERE id IN (SELECT value FROM json_each(?)){OF_KIND[kind]}"
+                " AND deleted_at IS NOT ?",
+                [as_json(row_ids), GONE],
             )
             if not cursor.rowcount:
                 raise RecordNotFoundError(
@@ -111,29 +120,50 @@ class Deletions:
                 )
             return sequence_ids_of(connection, kind, row_ids)
 
-    def purge(self, deleted_until: datetime) -> list[int]:
+    @property
+    def are_under_way(self) -> bool:
+        """Whether `purge` ran out of time and is to be called again."""
+        return any(time_text(deletion.deleted_at) == GONE for deletion in self.list())
+
+    def purge(self, deleted_until: datetime, max_seconds: float = math.inf) -> list[int]:
         """Delete for good what was hidden until then, and overwrite where it stood.
 
-        Returns the ids of its sequences, to be purged from the Trie; `Erasures.finish` is to be
-        called afterwards.
+        Piece by piece, so that nobody waits long for the database; none of it can be brought back
+        from the first piece on. Returns the ids of the sequences deleted; `Erasures.finish` is to
+        be called once none are under way.
         """
+        end = time.monotonic() + max_seconds
         deletions = self.list()
         if any(deletion.deleted_at > datetime.now(UTC) for deletion in deletions):
             self._set_back()
         if not any(deletion.deleted_at <= deleted_until for deletion in deletions):
             return []
-        sequence_ids = mended(self._connections, lambda: self._delete(deleted_until))
+        with self._connections.transaction() as connection:
+            for kind, table in TABLES.items():
+                connection.execute(
+                    f"UPDATE {table} SET deleted_at = ? WHERE deleted_at <= ?{OF_KIND[kind]}",
+                    [GONE, time_text(deleted_until)],
+                )
+        sequence_ids: list[int] = []
+        while (piece := mended(self._connections, self._delete_piece)) is not None:
+            sequence_ids += piece
+            if time.monotonic() >= end:
+                return sequence_ids
+            time.sleep(PAUSE_SECONDS)
         self._connections.truncate_log()
         return sequence_ids
 
-    def _delete(self, deleted_until: datetime) -> list[int]:
+    def _delete_piece(self) -> list[int] | None:
+        """Delete some of what is gone; the ids of its sequences, or None: nothing is left."""
         with self._connections.transaction() as connection:
-            ids = {
-                kind: [row[0] for row in connection.execute(sql, [time_text(deleted_until)])]
-                for kind, sql in HIDDEN.items()
-            }
-            sequence_ids = delete_conversations(connection, ids["conversation"])
-            return sequence_ids + delete_sources(connection, ids["document"])
+            chat_ids, document_ids = (
+                [row[0] for row in connection.execute(sql, [GONE, PIECES[kind]])]
+                for kind, sql in SELECT_PIECE.items()
+            )
+            if not chat_ids and not document_ids:
+                return None
+            sequence_ids = delete_conversations(connection, chat_ids)
+            return sequence_ids + delete_sources(connection, document_ids)
 
     def _set_back(self) -> None:
         """Of what was deleted in the future the clock was wrong: its time begins now.
@@ -185,17 +215,17 @@ class Deletions:
 
 def mark(connection: Connection, kind: DeletedKind, row_ids: Collection[int]) -> int:
     """Hide rows, within the caller's transaction; how many there were to be seen."""
-    time = now()
+    present = now()
     cursor = connection.execute(
         f"UPDATE {TABLES[kind]} SET deleted_at = ?"
         f" WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL{OF_KIND[kind]}",
-        [time, as_json(row_ids)],
+        [present, as_json(row_ids)],
     )
     if kind == "conversation":
         connection.execute(
             "UPDATE sources SET deleted_at = ?"
             " WHERE conversation_id IN (SELECT value FROM json_each(?))",
-            [time, as_json(row_ids)],
+            [present, as_json(row_ids)],
         )
     return cursor.rowcount
 

@@ -26,6 +26,7 @@ from storage.errors import DatabaseDamagedError, DatabaseFullError
 __all__ = [
     "IN_INDEX",
     "IN_REPLACED_INDEX",
+    "PAUSE_SECONDS",
     "IndexRewriting",
     "drop_leftovers",
     "mended",

@@ -188,7 +188,7 @@ def purge_deleted(
 
     Args:
         keeper: of the Trie in memory; None: there is none.
-        max_seconds: see `Erasures.finish`.
+        max_seconds: see `Deletions.purge` and `Erasures.finish`.
     """
     if not cache.may_write():
         return False
@@ -199,7 +199,9 @@ def purge_deleted(
         return cache.drop(tokenizer_id)
 
     try:
-        database.deletions.purge(undoable_since())
+        database.deletions.purge(undoable_since(), max_seconds)
+        if database.deletions.are_under_way:
+            return True
         ImportMemory(database).forget_folders()
         erasures = database.erasures
         if not erasures.finish(erase_index, max_seconds) and not erasures.are_under_way:

@@ -228,10 +228,10 @@ def test_a_purge_that_is_not_possible_yet_is_tried_again_without_anybody_asking(
     purge = service._database.deletions.purge
     tries = iter(range(3))
 
-    def purge_in_the_end(deleted_until: datetime) -> list[int]:
+    def purge_in_the_end(deleted_until: datetime, max_seconds: float) -> list[int]:
         if next(tries, None) is not None:
             raise DatabaseBusyError("Another program is holding the file.")
-        return purge(deleted_until)
+        return purge(deleted_until, max_seconds)
 
     monkeypatch.setattr(service._database.deletions, "purge", purge_in_the_end)
     service.delete_document(source_id)

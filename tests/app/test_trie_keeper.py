@@ -9,12 +9,19 @@ from weakref import ref
 
 import pytest
 
-from app.services import AnswerOptions, ChatService, ServiceConfig, trie_keeper, workbench
+from app.services import (
+    AnswerOptions,
+    ChatService,
+    ServiceConfig,
+    forgetting,
+    trie_keeper,
+    workbench,
+)
 from app.services.learned_keeper import LearnedKeeper
 from app.services.trie_keeper import CATCH_UP_LENGTH, TrieKeeper
 from app.services.workbench import Workbench
 from lookahead.trie import Trie
-from storage import Database, NewSequence, SegmentCache, search_index
+from storage import Database, NewSequence, SegmentCache, deletions, search_index
 from tests.app.scripted_engine import ScriptedEngine, ScriptedModel
 from tests.stored import purge_documents, shown_sequence_ids
 
@@ -481,6 +488,29 @@ def test_documents_are_indexed_for_another_tokenizer_in_one_go(
     assert not any(pieces[num_pieces:]), "it ends"
     assert [ids.tolist() for _, _, ids in database.sequences.all(2)] == [[*b"one"], [*b"two"]]
     assert bench.keeper.trie.sequence_ids == set(shown_sequence_ids(database, 2))
+    bench.close()
+
+
+def test_much_is_purged_in_pieces_of_idle_work(
+    config: ServiceConfig, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question waited until all of a large folder was purged."""
+    monkeypatch.setattr(deletions, "PIECES", {"conversation": 1, "document": 1})
+    monkeypatch.setattr(workbench, "_PURGE_SECONDS", 0.0)
+    monkeypatch.setattr(forgetting, "UNDO_SECONDS", 0.0)
+    cache = SegmentCache(config.cache_dir / "segments.db", database.database_id)
+    bench = Workbench(ScriptedEngine(), config, database, cache, lambda _: None)
+    for name in ("one", "two", "three"):
+        add_document(database, name)
+    database.deletions.hide_documents([1, 2, 3])
+    assert [bench.do_idle_work() for _ in range(2)] == [True, True]
+    assert database.deletions.are_under_way
+    assert shown_sequence_ids(database, bench.tokenizer_id) == []
+    while bench.do_idle_work():
+        pass
+    assert not database.deletions.are_under_way
+    assert not database.erasures.are_pending
+    assert len(bench.keeper.trie.sequence_ids) == 0
     bench.close()
 
 

@@ -25,6 +25,7 @@ from storage import (
     RecordExistsError,
     RecordNotFoundError,
     StepRecord,
+    deletions,
     erasures,
 )
 from storage.erasures import Erasures
@@ -167,6 +168,43 @@ def test_only_what_was_deleted_long_enough_ago_is_purged(db: Database) -> None:
     for kind, row_id in (("document", first), ("document", second), ("conversation", chat)):
         with pytest.raises(RecordNotFoundError, match="cannot be brought back"):
             db.deletions.restore(kind, [row_id])  # type: ignore[arg-type]
+
+
+def test_much_is_purged_in_pieces_and_none_of_it_comes_back_after_the_first(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a gigabyte it was one transaction of twenty seconds; who saved a message gave up."""
+    monkeypatch.setattr(deletions, "PIECES", {"conversation": 1, "document": 10})
+    texts = ["a longer text than a piece is", *(f"text {number}" for number in range(5))]
+    ids = [add(db, f"{text}.txt", text) for text in texts]
+    chats = [db.conversations.create().id for _ in range(2)]
+    for chat in chats:
+        db.deletions.hide_conversation(chat)
+    db.deletions.hide_documents(ids)
+    late = add(db, "late.txt", "late")
+    db.deletions.hide_documents([late])
+    assert db.deletions.purge(later() - timedelta(days=1), 0.0) == []
+    assert not db.deletions.are_under_way
+    due = max(one.deleted_at for one in db.deletions.list() if one.ids == tuple(ids))
+    assert [db.deletions.purge(due, 0.0) for _ in range(3)] == [[1], [2, 3], [4, 5]]
+    assert db.deletions.are_under_way
+    with pytest.raises(RecordNotFoundError, match="cannot be brought back"):
+        db.deletions.restore("document", [*ids])
+    assert db.deletions.purge(due, 0.0) == [6]
+    assert not db.deletions.are_under_way
+    assert [one.ids for one in db.deletions.list()] == [(late,)]
+
+
+def test_a_purge_that_was_broken_off_is_gone_on_with(db: Database, data_dir: Path) -> None:
+    ids = [add(db, f"{number}.txt", f"text {number}") for number in range(3)]
+    db.deletions.hide_documents(ids)
+    with db._connections.transaction() as connection:
+        connection.execute("UPDATE sources SET deleted_at = ?", [deletions.GONE])
+    db.close()
+    with Database(data_dir) as again:
+        assert again.deletions.are_under_way
+        assert again.deletions.purge(datetime.now(UTC) - timedelta(seconds=300)) == [1, 2, 3]
+        assert again.deletions.list() == []
 
 
 def test_what_was_deleted_while_the_clock_was_ahead_is_purged_all_the_same(db: Database) -> None:
