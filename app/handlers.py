@@ -141,7 +141,9 @@ class PageHandlers:
             job = self._service.ask(conversation_id, text, options, uses_documents=bool(documents))
         except RecordNotFoundError:  # the tab would be left in a chat that is no more
             gr.Warning("This chat was deleted meanwhile. Send again to ask in a new one.")
-            return (gr.skip(), *self.show_chat(view, None))
+            outputs = (gr.skip(), *self.show_chat(view, None))
+            view.wants_documents = bool(documents)
+            return outputs
         return ("", *self.show_chat(view, job.conversation_id))
 
     @shows_errors(1)
@@ -151,9 +153,9 @@ class PageHandlers:
 
     @shows_errors(1)
     def document_switch(self, view: TabView) -> bool:
-        """Whether the open chat uses documents; a new one does not."""
+        """Whether the open chat uses documents; a new one does where it was switched on for it."""
         if view.conversation_id is None:
-            return False
+            return view.wants_documents
         try:
             return self._service.uses_documents(view.conversation_id)
         except RecordNotFoundError:  # deleted in another tab
@@ -163,7 +165,9 @@ class PageHandlers:
     def use_documents(self, view: TabView, is_used: bool) -> None:
         """Switch documents on or off for the open chat; a new one gets it with its question."""
         view.note_act()
-        if view.conversation_id is not None:
+        if view.conversation_id is None:
+            view.wants_documents = bool(is_used)
+        else:
             self._service.use_documents(view.conversation_id, bool(is_used))
 
     @shows_errors(0)

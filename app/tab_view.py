@@ -18,6 +18,7 @@ class TabView:
     Args:
         conversation_id: the open chat; None: a new one.
         num_moves: grows with every move, also to the same place.
+        wants_documents: whether the next new chat is to use documents.
         is_panel_open: closed, the panel is told nothing.
         panel_message_id: the answer in the panel, chosen or held by its selected step; None: the
             latest of the chat.
@@ -29,6 +30,7 @@ class TabView:
 
     conversation_id: int | None = None
     num_moves: int = 0
+    wants_documents: bool = False
     is_panel_open: bool = False
     panel_message_id: int | None = None
     follows_demo: bool = False
@@ -49,6 +51,8 @@ class TabView:
     def move(self, conversation_id: int | None, *, follows_demo: bool = False) -> None:
         """Show another chat, or the same one anew; its latest answer in the panel."""
         with _MOVING:
+            if conversation_id != self.conversation_id:
+                self.wants_documents = False
             self.conversation_id = conversation_id
             self.panel_message_id = None
             self.follows_demo = follows_demo

@@ -585,6 +585,31 @@ def test_a_new_chat_gets_the_switch_of_documents_with_its_question(
     assert handlers.document_switch(TabView()) is False
 
 
+def test_the_switch_of_documents_set_while_the_page_still_loads_stays(
+    handlers: PageHandlers,
+) -> None:
+    """The page's first answer came after it and switched it off again."""
+    view = TabView()
+    handlers.use_documents(view, True)
+    handlers.open_page(view, page())
+    assert handlers.document_switch(view) is True
+    handlers.use_documents(view, False)
+    assert handlers.document_switch(view) is False
+
+
+def test_the_switch_of_documents_goes_with_a_question_whose_chat_was_deleted(
+    handlers: PageHandlers, service: ScriptedService
+) -> None:
+    view = ask(handlers, "Where?")
+    service.delete_conversation(view.conversation_id or 0)
+    handlers.ask(view, "And then?", True, 0.0, 64, True)
+    assert view.conversation_id is None
+    assert handlers.document_switch(view) is True
+    view.move(7)
+    handlers.new_chat(view)
+    assert handlers.document_switch(view) is False, "the next one begins without"
+
+
 def test_the_switch_of_documents_is_kept_without_a_question(
     handlers: PageHandlers, service: ScriptedService
 ) -> None:
