@@ -108,19 +108,21 @@ def export_trie(database: Database, bench: Workbench, path: Path, report: Progre
 def import_trie(database: Database, bench: Workbench, path: Path, report: Progress) -> TakenIn:
     """Take in what a file holds, once it has been checked as a whole.
 
-    Token ids are used where they are those of this tokenizer, else the text is tokenized anew.
+    Token ids are used where they are those of this tokenizer and say the text, else the text is
+    tokenized anew.
 
     Raises TrieFileError where the file cannot be read, is damaged, or is of another kind.
     """
     report(f"Checking {path.name} …")
     num_entries = sum(1 for _ in _checked(path, bench))
     control_ids = find_control_ids(bench.import_tokenizer)
+    stream = TextStream(bench.import_tokenizer)
     num_documents = num_tokens = 0
     already_there = []
     for number, (entry, own_ids) in enumerate(_checked(path, bench), 1):
         report(f"Taking in {number} of {num_entries}")
         token_ids = own_ids
-        if not len(own_ids):
+        if not len(own_ids) or stream.decode(own_ids.tolist()) != entry["text"]:
             batches = encode_batches(bench.import_tokenizer, entry["text"], control_ids)
             token_ids = joined(batches)
         try:

@@ -165,6 +165,19 @@ def test_another_tokenizer_reads_the_texts(
     assert other.trie.walk("drink?").branches[0].text == "\n"
 
 
+def test_token_ids_that_do_not_say_the_text_are_not_believed(
+    service: ChatService, elsewhere: Callable[..., ChatService], tmp_path: Path
+) -> None:
+    """The Trie drafted what stands in no text, and pointed at other words as its source."""
+    path = tmp_path / "trie.gz"
+    service.export_trie(path, quiet)
+    rewritten(path, set_in(1, text="Wasps eat flies."))
+    other = elsewhere()
+    assert other.import_trie(path, quiet).num_documents == 2
+    assert other.trie.walk("Wasps eat").count == 1
+    assert other.trie.walk("Bees drink").count == 1, "that of the chat"
+
+
 def test_another_tokenizer_reads_a_long_text_in_pieces(
     service: ChatService,
     elsewhere: Callable[..., ChatService],
