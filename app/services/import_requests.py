@@ -5,9 +5,10 @@ Knows the table of settings, no job. Used by the imports.
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from app.importing import FoundFile, SkippedFile, displayable_name, find_files, uploaded_files
 from storage import Database
@@ -70,7 +71,8 @@ class ImportMemory:
         self._settings.set(_UNFINISHED_IS_DEEPER, request.is_deeper)
         self._settings.set(_UNFINISHED, [] if request.is_upload else paths)
         if not request.is_upload:
-            self._add_folders(Path(path).resolve() for path in paths if os.path.isdir(path))
+            folders = [Path(path).resolve().as_uri() for path in paths if os.path.isdir(path)]
+            self._add_folders(folders)
 
     def ended(self) -> None:
         """There is nothing to go on with."""
@@ -83,30 +85,38 @@ class ImportMemory:
     def remove_folder(self, uri: str) -> None:
         """Its documents were deleted; that may be undone, until they are purged."""
         if uri in self.folders():
-            self._settings.set(_REMOVED_FOLDERS, [*self._texts(_REMOVED_FOLDERS), uri])
+            self._change(_REMOVED_FOLDERS, added=[uri])
 
     def forget_folders(self) -> None:
         """Something was purged: a removed folder without documents was never imported."""
         removed = self._texts(_REMOVED_FOLDERS)
         gone = [uri for uri in removed if not self._deletions.hold_documents_under(f"{uri}/")]
         if gone:
-            self._settings.set(_FOLDERS, [uri for uri in self.folders() if uri not in gone])
-            self._settings.set(_REMOVED_FOLDERS, [uri for uri in removed if uri not in gone])
+            self._change(_FOLDERS, removed=gone)
+            self._change(_REMOVED_FOLDERS, removed=gone)
 
-    def _add_folders(self, paths: Iterable[Path]) -> None:
-        paths = list(paths)
-        removed = self._texts(_REMOVED_FOLDERS)
-        if removed:
-            added = [path.as_uri() for path in paths]
-            self._settings.set(_REMOVED_FOLDERS, [uri for uri in removed if uri not in added])
-        folders = self.folders()
-        added = [uri for path in paths if (uri := path.as_uri()) not in folders]
-        if added:
-            self._settings.set(_FOLDERS, [*folders, *added][-_MAX_FOLDERS:])
+    def _add_folders(self, uris: Collection[str]) -> None:
+        if uris:
+            self._change(_REMOVED_FOLDERS, removed=uris)
+            self._change(_FOLDERS, added=uris)
 
     def _texts(self, key: str) -> list[str]:
-        value = self._settings.get(key, [])
-        if isinstance(value, list) and all(isinstance(text, str) for text in value):
-            return value
-        logger.warning("the setting %s is not usable and is forgotten", key)
+        return _texts(key, self._settings.get(key))
+
+    def _change(self, key: str, added: Collection[str] = (), removed: Collection[str] = ()) -> None:
+        """Add texts to a list that others may change, too, and take others out."""
+
+        def changed(value: Any) -> list[str]:
+            texts = [text for text in _texts(key, value) if text not in removed]
+            return list(dict.fromkeys([*texts, *added]))[-_MAX_FOLDERS:]
+
+        self._settings.change(key, changed)
+
+
+def _texts(key: str, value: Any) -> list[str]:
+    if value is None:
         return []
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return value
+    logger.warning("the setting %s is not usable and is forgotten", key)
+    return []

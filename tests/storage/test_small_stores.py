@@ -1,5 +1,6 @@
 """Tokenizers, what was learned and the page's settings."""
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,21 @@ def test_settings_are_json_values_with_a_default(data_dir: Path) -> None:
         with pytest.raises(TypeError):
             db.settings.set("temperature", object())
         assert db.settings.get("temperature") == 0.8
+
+
+def test_a_setting_that_several_change_at_once_loses_nothing(data_dir: Path) -> None:
+    """It was read, and written after that: of two programs the later one won."""
+
+    def add(number: int) -> None:
+        with Database(data_dir) as db:
+            for _ in range(20):
+                db.settings.change("all", lambda value: [*(value or []), number])
+
+    Database(data_dir).close()
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with Database(data_dir) as db:
+        assert len(db.settings.get("all")) == 60
