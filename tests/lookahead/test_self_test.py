@@ -175,19 +175,18 @@ def test_attention_that_is_wrong_alike_in_every_tree_is_refused(
     assert "off by" in find_strictness(adapter, VOCAB_SIZE, 16).problem
 
 
-@pytest.fixture
-def without_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "lookahead.strictness.cheapest_row_count", lambda _, __, row_class: row_class[0]
-    )
+def ignore_clock(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("lookahead.strictness.cheapest_row_count", lambda _, __, row_class: row_class[0])
 
 
-@pytest.fixture
-def measured(without_clock: None) -> tuple[Strictness, dict[str, str]]:
+@pytest.fixture(scope="module")
+def measured() -> tuple[Strictness, dict[str, str]]:
     facts: dict[str, str] = {}
-    sound = find_strictness(
-        tiny_model("llama").adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        ignore_clock(patch)
+        sound = find_strictness(
+            tiny_model("llama").adapter, VOCAB_SIZE, 16, fingerprint="here", facts=facts
+        )
     assert sound.row_class
     return sound, facts
 
@@ -204,8 +203,9 @@ def measured(without_clock: None) -> tuple[Strictness, dict[str, str]]:
     ],
 )
 def test_a_damaged_fact_is_measured_anew(
-    measured: tuple[Strictness, dict[str, str]], damaged: str
+    measured: tuple[Strictness, dict[str, str]], damaged: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ignore_clock(monkeypatch)
     adapter, (sound, facts) = tiny_model("llama").adapter, measured
     for key, value in facts.items():
         read = {**facts, key: damaged}
